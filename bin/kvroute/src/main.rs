@@ -1,0 +1,2 @@
+//! The `kvroute` command.
+fn main() {}

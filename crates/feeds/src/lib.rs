@@ -1,0 +1,1 @@
+//! What changes the fleet and tells about it: engine metrics.

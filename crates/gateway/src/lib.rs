@@ -1,0 +1,1 @@
+//! The gateway: configuration, listener, request path, upstream pool, health, reload, admin API, telemetry.

@@ -1,0 +1,2 @@
+//! One word for each habit of this repository.
+fn main() {}
