@@ -1,1 +1,34 @@
-//! Routing decisions: facts, prefix chain, fleet snapshot, strategies, loads. No sockets, no clock, no global randomness.
+//! Routing decisions, pure.
+//!
+//! Given what a request is ([`facts`]), what the fleet looks like ([`fleet`]) and a [`moment::Moment`] (time and
+//! randomness as arguments), [`router::route`] says which replica gets the request and why ([`decision`]). There are
+//! no sockets, no clock and no global randomness here, so the gateway, the simulator and the tests run the same lines
+//! and a recorded run replays exactly.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`prompt`] | prompt text -> [`prompt::PrefixChain`] and prefix keys, while the text arrives |
+//! | [`facts`] | everything about a request that routing may look at |
+//! | [`routing`] | a variant's routing settings: strategy names, ranges, defaults |
+//! | [`fleet`] | endpoints, variants, replicas, components, adapters: an immutable snapshot around shared counters |
+//! | [`load`] | in-flight and pending-prefill counters and the guard that releases them exactly once |
+//! | [`cache`] | what a replica is believed to hold: the predicted cache view |
+//! | [`filter`] | which replicas may serve a request, and why the others may not |
+//! | [`strategy`] | one file a strategy: random, round_robin, least_outstanding, prefix_aware, session |
+//! | [`decision`] | the answer: ordered choices, the reason, every candidate's score |
+//! | [`router`] | facts + fleet + moment -> decision, with the load reserved in the same breath |
+//! | [`rendezvous`], [`hash`] | seeded hashing that several gateways agree on |
+
+pub mod cache;
+pub mod decision;
+pub mod facts;
+pub mod filter;
+pub mod fleet;
+pub mod hash;
+pub mod load;
+pub mod moment;
+pub mod prompt;
+pub mod rendezvous;
+pub mod router;
+pub mod routing;
+pub mod strategy;

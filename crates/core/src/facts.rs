@@ -1,0 +1,51 @@
+//! Everything about a request that routing may look at.
+
+use crate::hash;
+use crate::prompt::{BYTES_PER_TOKEN, Prompt};
+
+/// What is known of one request when it is routed.
+#[derive(Clone, Debug, Default)]
+pub struct RequestFacts {
+    /// The `model` the body names, if any.
+    pub model: Option<String>,
+    /// The variant the client insists on (SageMaker's TargetVariant).
+    pub variant: Option<String>,
+    /// The inference component the client invokes.
+    pub component: Option<String>,
+    /// Hash of the tenant id (header, else `prompt_cache_key`): mixed into `prefix_aware`'s key, nothing else.
+    pub tenant: Option<u64>,
+    /// Hash of whatever names the session: session header, `prompt_cache_key`, SageMaker session id.
+    pub session: Option<u64>,
+    /// Hash of what partitions the engine's cache beyond the text (`cache_salt`).
+    pub cache_salt: Option<u64>,
+    /// The prompt's chain and text keys.
+    pub prompt: Prompt,
+    /// What `prefix_aware` hashes: `None` where the request has nothing to hash.
+    pub prefix_key: Option<u64>,
+    /// Estimated prompt tokens.
+    pub prompt_tokens_estimated: u64,
+    /// Whether the answer streams.
+    pub streams: bool,
+}
+
+impl RequestFacts {
+    /// The scope of the prompt's chain: equal texts share cache only within one model and salt. `None` where there is
+    /// nothing to tell scopes apart.
+    pub fn scope(&self) -> Option<u64> {
+        let model = self.model.as_ref().filter(|m| !m.is_empty()).map(|m| hash::bytes(m.as_bytes(), 1));
+        match (model, self.cache_salt) {
+            (None, None) => None,
+            (model, salt) => Some(hash::mix(model.unwrap_or(0), salt.unwrap_or(0))),
+        }
+    }
+
+    /// The key of `prefix_aware` with the tenant mixed in.
+    pub fn tenant_key(&self) -> Option<u64> {
+        self.prefix_key.map(|key| self.tenant.map_or(key, |tenant| hash::mix(key, tenant)))
+    }
+}
+
+/// Estimated tokens of a prompt of `text_bytes`.
+pub fn tokens_of_bytes(text_bytes: u64) -> u64 {
+    text_bytes.div_ceil(BYTES_PER_TOKEN)
+}

@@ -1,0 +1,213 @@
+//! The fleet: an immutable snapshot of what may be routed to, around counters that outlive it.
+//!
+//! A reload builds a new [`Fleet`] and swaps a pointer. [`Replica`]s and [`Copy`]s are shared between snapshots by
+//! [`Arc`], so in-flight counts, health and cache views of what did not change go on as they were.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::cache::CacheView;
+use crate::hash;
+use crate::load::Load;
+use crate::routing::Routing;
+
+/// Seeds the hash of replica ids, so that a replica called like a prompt has nothing to do with it.
+const REPLICA_SEED: u64 = 0x7265_706c_6963_6131;
+
+/// Where a replica or copy is reached: an index into a table that the owner of the sockets keeps beside the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TargetId(pub u32);
+
+/// All endpoints.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    /// In the order of the configuration.
+    pub endpoints: Vec<Endpoint>,
+}
+
+impl Fleet {
+    /// The endpoint of this name, exactly spelled.
+    pub fn endpoint(&self, name: &str) -> Option<&Endpoint> {
+        self.endpoints.iter().find(|endpoint| endpoint.name == name)
+    }
+
+    /// The endpoint that serves `model`: one that names it among its models or adapters, else the first that serves
+    /// any model. Without a model, the only endpoint there is.
+    pub fn endpoint_for_model(&self, model: Option<&str>) -> Option<&Endpoint> {
+        let any = |endpoint: &&Endpoint| endpoint.models.is_empty();
+        match model.filter(|model| !model.is_empty()) {
+            Some(model) => self
+                .endpoints
+                .iter()
+                .find(|endpoint| endpoint.names_model(model))
+                .or_else(|| self.endpoints.iter().find(any)),
+            None if self.endpoints.len() == 1 => self.endpoints.first(),
+            None => self.endpoints.iter().find(any),
+        }
+    }
+
+    /// All replicas of all variants.
+    pub fn replicas(&self) -> impl Iterator<Item = &Arc<Replica>> {
+        self.endpoints.iter().flat_map(|e| &e.variants).flat_map(|v| &v.replicas)
+    }
+}
+
+/// A named model service.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// The name in SageMaker's paths.
+    pub name: String,
+    /// Model names it serves; empty serves any.
+    pub models: Vec<String>,
+    /// Its fleets. Never empty.
+    pub variants: Vec<Variant>,
+    /// Inference components placed on its replicas.
+    pub components: Vec<Component>,
+    /// LoRA adapters.
+    pub adapters: Vec<Adapter>,
+}
+
+impl Endpoint {
+    fn names_model(&self, model: &str) -> bool {
+        self.models.iter().any(|m| m == model) || self.adapters.iter().any(|a| a.name == model)
+    }
+}
+
+/// One fleet of an endpoint.
+#[derive(Debug)]
+pub struct Variant {
+    /// Its name, unique within the endpoint.
+    pub name: String,
+    /// Its share of the traffic that names no variant, relative to its siblings' weights.
+    pub weight: f64,
+    /// How its replicas are chosen.
+    pub routing: Routing,
+    /// Its replicas.
+    pub replicas: Vec<Arc<Replica>>,
+    /// Held while a decision reads the loads and takes its place, so that each sees all before it.
+    pub turn: Mutex<Turn>,
+}
+
+/// What round_robin remembers between decisions: each replica's credit, in the order of the variant's replicas.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Smooth weighted round robin: the largest credit goes next.
+    pub credits: Vec<f64>,
+}
+
+/// What may be done with a replica now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Takes requests.
+    Ready = 0,
+    /// Finishes what it has, takes nothing new.
+    Draining = 1,
+    /// Health checks fail.
+    Down = 2,
+}
+
+impl State {
+    /// All states.
+    pub const ALL: [State; 3] = [State::Ready, State::Draining, State::Down];
+
+    /// The name in metrics and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Ready => "ready",
+            State::Draining => "draining",
+            State::Down => "down",
+        }
+    }
+}
+
+/// One engine server.
+#[derive(Debug)]
+pub struct Replica {
+    /// Its name: survives reordering, address changes and restarts, and decides what rendezvous hashing gives it.
+    pub id: Arc<str>,
+    /// Relative capacity: a replica of weight 2 gets twice the keys and twice the load.
+    pub weight: f64,
+    /// Where it is.
+    pub target: TargetId,
+    /// Counters.
+    pub load: Load,
+    /// What it is believed to hold.
+    pub cache: CacheView,
+    /// The replica's part of rendezvous scores.
+    pub key: u64,
+    state: AtomicU8,
+}
+
+impl Replica {
+    /// A replica that is ready until somebody says otherwise: refusing traffic until a first health check would make
+    /// every start an outage, and a connection that fails is tried on the next choice anyway.
+    pub fn new(id: &str, weight: f64, target: TargetId, kv_tokens: u64) -> Self {
+        assert!(weight > 0.0, "weights are positive");
+        Self {
+            id: Arc::from(id),
+            weight,
+            target,
+            load: Load::default(),
+            cache: CacheView::new(kv_tokens),
+            key: hash::bytes(id.as_bytes(), REPLICA_SEED),
+            state: AtomicU8::new(State::Ready as u8),
+        }
+    }
+
+    /// Its state now.
+    pub fn state(&self) -> State {
+        State::ALL[usize::from(self.state.load(Ordering::Relaxed))]
+    }
+
+    /// Changes its state and gives the one before.
+    pub fn set_state(&self, state: State) -> State {
+        State::ALL[usize::from(self.state.swap(state as u8, Ordering::Relaxed))]
+    }
+}
+
+/// An inference component: a model that has copies on some replicas of one variant.
+#[derive(Debug)]
+pub struct Component {
+    /// The name by which it is invoked.
+    pub name: String,
+    /// Index of its variant in the endpoint.
+    pub variant: usize,
+    /// Its copies.
+    pub copies: Vec<Arc<Copy>>,
+}
+
+/// One copy of a component on a replica.
+#[derive(Debug)]
+pub struct Copy {
+    /// Index of its replica in the variant.
+    pub replica: usize,
+    /// Where it is: its own address, or its replica's.
+    pub target: TargetId,
+    /// Counters of this copy alone; its replica's count too.
+    pub load: Load,
+    /// The copy's part of rendezvous scores among the copies of its replica.
+    pub key: u64,
+}
+
+/// A LoRA adapter.
+#[derive(Debug)]
+pub struct Adapter {
+    /// The name by which requests choose it as `model`.
+    pub name: String,
+    /// The inference component name by which SageMaker calls invoke it.
+    pub component: Option<String>,
+    /// Index of the component whose copies carry it.
+    pub base: Option<usize>,
+    /// Ids of the replicas that have it; `None` is all.
+    pub replicas: Option<Vec<Arc<str>>>,
+}
+
+impl Adapter {
+    /// Whether the replica has it.
+    pub fn is_on(&self, replica: &Replica) -> bool {
+        self.replicas.as_ref().is_none_or(|ids| ids.contains(&replica.id))
+    }
+}

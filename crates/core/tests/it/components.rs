@@ -1,0 +1,100 @@
+//! Inference components with copies, and adapters.
+
+use std::sync::Arc;
+
+use kvroute_core::decision::{Drop, Reason};
+use kvroute_core::facts::RequestFacts;
+use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, TargetId};
+use kvroute_core::hash;
+use kvroute_core::router::NoRoute;
+use kvroute_core::routing::Strategy;
+
+use crate::fixture::*;
+
+fn component(name: &str, replicas_of_copies: &[usize]) -> Component {
+    let copies = replicas_of_copies.iter().enumerate().map(|(i, &replica)| {
+        let (target, key) = (TargetId(100 + i as u32), hash::finish(i as u64));
+        Arc::new(Copy { replica, target, load: Default::default(), key })
+    });
+    Component { name: name.to_owned(), variant: 0, copies: copies.collect() }
+}
+
+/// Four replicas; `llama` has two copies on each of the first three, `mistral` one on the first.
+fn endpoint_with_components(threshold: u32) -> Endpoint {
+    let mut endpoint = fleet_of(4, routing(Strategy::PrefixAware, threshold));
+    endpoint.components = vec![component("llama", &[0, 0, 1, 1, 2, 2]), component("mistral", &[0])];
+    endpoint
+}
+
+fn invoking(component: &str, text: &str) -> RequestFacts {
+    RequestFacts { component: Some(component.to_owned()), ..facts(text) }
+}
+
+#[test]
+fn equal_beginnings_go_to_the_same_copy() {
+    let endpoint = endpoint_with_components(8);
+    let mut used = std::collections::BTreeSet::new();
+    for key in 0..100 {
+        let facts = invoking("llama", &format!("prompt {key}"));
+        let (first, _) = place(&endpoint, &facts, key);
+        let (second, _) = place(&endpoint, &facts, key + 500);
+        assert_eq!(first.choices[0], second.choices[0]);
+        let copy = first.choices[0].copy.expect("a copy is chosen");
+        assert_eq!(endpoint.components[0].copies[copy].replica, first.choices[0].replica);
+        used.insert(copy);
+    }
+    assert_eq!(used.len(), 6, "all copies are somebody's home");
+}
+
+#[test]
+fn at_the_threshold_another_copy_on_the_same_replica_comes_before_other_replicas() {
+    let endpoint = endpoint_with_components(2);
+    let hot = invoking("llama", "hot");
+    let open: Vec<_> = (0..12).map(|n| place(&endpoint, &hot, n)).collect();
+    let home = open[0].0.choices[0];
+    let reasons: Vec<Reason> = open.iter().map(|(decision, _)| decision.reason).collect();
+    assert_eq!(reasons[2..4], [Reason::SpillCopy; 2]);
+    assert!(reasons[4..].iter().all(|r| *r == Reason::SpillConcurrency), "{reasons:?}");
+    assert!(open[..4].iter().all(|(d, _)| d.choices[0].replica == home.replica));
+    assert!(open[4..].iter().all(|(d, _)| d.choices[0].replica != home.replica));
+    assert!(endpoint.components[0].copies.iter().all(|copy| copy.load.in_flight() == 2));
+    assert_eq!(place(&endpoint, &hot, 99).0.reason, Reason::SpillSaturated);
+}
+
+#[test]
+fn requests_of_another_component_on_the_replica_do_not_count_towards_the_threshold() {
+    let endpoint = endpoint_with_components(2);
+    let _busy: Vec<_> = (0..20).map(|n| place(&endpoint, &invoking("mistral", "x"), n)).collect();
+    let under =
+        (0..40).all(|key| !place(&endpoint, &invoking("llama", &format!("prompt {key}")), key).0.reason.is_spill());
+    assert!(under);
+    assert_eq!(endpoint.variants[0].replicas[0].load.in_flight(), 20, "but the replica's own count includes them");
+}
+
+#[test]
+fn replicas_without_a_copy_are_dropped_with_the_reason() {
+    let endpoint = endpoint_with_components(2);
+    let (decision, _place) = place(&endpoint, &invoking("llama", "x"), 1);
+    assert_eq!(decision.candidates[3].dropped, Some(Drop::NoCopy));
+    assert_eq!(refusal(&endpoint, &invoking("qwen", "x")), NoRoute::UnknownComponent("qwen".to_owned()));
+}
+
+#[test]
+fn an_adapter_is_served_only_where_it_is_by_model_name_or_by_its_component_name() {
+    let mut endpoint = endpoint_with_components(8);
+    endpoint.adapters = vec![Adapter {
+        name: "sql".to_owned(),
+        component: Some("sql-adapter".to_owned()),
+        base: Some(0),
+        replicas: Some(vec![Arc::from("r1"), Arc::from("r2")]),
+    }];
+    let by_model = |n: u64| RequestFacts { model: Some("sql".to_owned()), ..facts(&format!("prompt {n}")) };
+    for n in 0..60 {
+        for facts in [by_model(n), invoking("sql-adapter", &format!("prompt {n}"))] {
+            let (decision, _place) = place(&endpoint, &facts, n);
+            assert!([1, 2].contains(&decision.choices[0].replica));
+            assert!(decision.choices[0].copy.is_some(), "the copies of its base component serve it");
+            assert_eq!(decision.candidates[0].dropped, Some(Drop::NoAdapter));
+        }
+    }
+}

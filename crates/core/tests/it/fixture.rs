@@ -1,0 +1,70 @@
+//! Small fleets and requests to route.
+
+use std::sync::Arc;
+
+use kvroute_core::decision::Decision;
+use kvroute_core::facts::RequestFacts;
+use kvroute_core::fleet::{Endpoint, Replica, TargetId, Turn, Variant};
+use kvroute_core::hash;
+use kvroute_core::load::Reservation;
+use kvroute_core::moment::{Entropy, Moment};
+use kvroute_core::prompt::{PromptHasher, Settings};
+use kvroute_core::router::{NoRoute, route};
+use kvroute_core::routing::{PrefixAware, Routing, Strategy};
+
+pub(crate) const PREFIX_LENGTH: u32 = 1_024;
+
+pub(crate) fn routing(strategy: Strategy, concurrency_threshold: u32) -> Routing {
+    let prefix_aware = PrefixAware { prefix_length: PREFIX_LENGTH, concurrency_threshold };
+    Routing { strategy, prefix_aware, ..Routing::default() }
+}
+
+pub(crate) fn replica(id: &str) -> Arc<Replica> {
+    weighted_replica(id, 1.0)
+}
+
+pub(crate) fn weighted_replica(id: &str, weight: f64) -> Arc<Replica> {
+    Arc::new(Replica::new(id, weight, TargetId(0), 1_000_000))
+}
+
+pub(crate) fn variant(name: &str, routing: Routing, replicas: Vec<Arc<Replica>>) -> Variant {
+    Variant { name: name.to_owned(), weight: 1.0, routing, replicas, turn: Turn::default().into() }
+}
+
+pub(crate) fn endpoint(variants: Vec<Variant>) -> Endpoint {
+    Endpoint { name: "e".to_owned(), models: vec![], variants, components: vec![], adapters: vec![] }
+}
+
+/// One variant of `n` replicas `r0..`.
+pub(crate) fn fleet_of(n: usize, routing: Routing) -> Endpoint {
+    endpoint(vec![variant("main", routing, (0..n).map(|i| replica(&format!("r{i}"))).collect())])
+}
+
+pub(crate) fn facts(text: &str) -> RequestFacts {
+    let settings = Settings { seed: 0, prefix_lengths: Arc::from([PREFIX_LENGTH]), chain_bytes_max: 1 << 20 };
+    let mut hasher = PromptHasher::new(settings);
+    hasher.segment(b"user");
+    hasher.text(text.as_bytes());
+    let prompt = hasher.finish();
+    let prefix_key = prompt.key(PREFIX_LENGTH);
+    RequestFacts { prefix_key, prompt_tokens_estimated: prompt.text_bytes / 4, prompt, ..RequestFacts::default() }
+}
+
+pub(crate) fn moment(n: u64) -> Moment {
+    Moment { now_us: n, entropy: Entropy::new(hash::finish(n)) }
+}
+
+/// Routes and keeps the place.
+pub(crate) fn place(endpoint: &Endpoint, facts: &RequestFacts, n: u64) -> (Decision, Reservation) {
+    let routed = route(endpoint, facts, moment(n)).expect("a replica can take it");
+    (routed.decision, routed.reservation)
+}
+
+/// Routes and ends the request at once; gives the replica's index.
+pub(crate) fn pass(endpoint: &Endpoint, facts: &RequestFacts, n: u64) -> usize {
+    place(endpoint, facts, n).0.choices[0].replica
+}
+
+pub(crate) fn refusal(endpoint: &Endpoint, facts: &RequestFacts) -> NoRoute {
+    route(endpoint, facts, moment(0)).expect_err("nothing can take it")
+}

@@ -1,0 +1,6 @@
+//! What routing does, told through its public entry: facts and a fleet in, a decision and a reserved place out.
+
+mod components;
+mod fixture;
+mod placement;
+mod threshold;

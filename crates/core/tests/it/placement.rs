@@ -1,0 +1,202 @@
+//! Where requests go when nothing is busy.
+
+use kvroute_core::decision::{Drop, Reason};
+use kvroute_core::facts::RequestFacts;
+use kvroute_core::fleet::State;
+use kvroute_core::hash;
+use kvroute_core::router::NoRoute;
+use kvroute_core::routing::Strategy;
+use proptest::prelude::*;
+
+use crate::fixture::*;
+
+#[test]
+fn equal_beginnings_go_to_the_same_replica_and_different_ones_spread() {
+    let endpoint = fleet_of(7, routing(Strategy::PrefixAware, 32));
+    let mut counts = [0; 7];
+    for key in 0..700u64 {
+        let head = format!("{key:>8}").repeat(128); // exactly the prefix length
+        let home = pass(&endpoint, &facts(&head), key);
+        assert_eq!(home, pass(&endpoint, &facts(&format!("{head} and something else")), key + 10_000));
+        counts[home] += 1;
+    }
+    assert!(counts.iter().all(|&n| (60..=145).contains(&n)), "{counts:?}");
+}
+
+#[test]
+fn tenants_with_the_same_prompt_may_live_apart_but_each_stays_put() {
+    let endpoint = fleet_of(16, routing(Strategy::PrefixAware, 32));
+    let of_tenant = |tenant: u64| RequestFacts { tenant: Some(hash::finish(tenant)), ..facts("the same prompt") };
+    let homes: std::collections::BTreeSet<usize> = (0..32).map(|t| pass(&endpoint, &of_tenant(t), t)).collect();
+    assert!(homes.len() > 8, "{homes:?}");
+    assert!((0..32).all(|t| pass(&endpoint, &of_tenant(t), t) == pass(&endpoint, &of_tenant(t), t + 99)));
+}
+
+#[test]
+fn seven_to_eight_to_seven_replicas_moves_few_keys_and_brings_them_back() {
+    let seven = fleet_of(7, routing(Strategy::PrefixAware, 32));
+    let eight = fleet_of(8, routing(Strategy::PrefixAware, 32));
+    let again = fleet_of(7, routing(Strategy::PrefixAware, 32));
+    let keyed = |key: u64| RequestFacts { prefix_key: Some(hash::finish(key)), ..RequestFacts::default() };
+    let homes = |endpoint| (0..10_000).map(|key| pass(endpoint, &keyed(key), key)).collect::<Vec<_>>();
+    let (before, during, after) = (homes(&seven), homes(&eight), homes(&again));
+    let moved = before.iter().zip(&during).filter(|(a, b)| a != b).count();
+    assert!(moved as f64 / 10_000.0 <= 1.0 / 7.0 + 0.02, "{moved} of 10,000 keys moved");
+    assert!(before.iter().zip(&during).all(|(a, b)| a == b || *b == 7), "keys move only to the new replica");
+    assert_eq!(before, after);
+}
+
+#[test]
+fn the_order_in_which_replicas_are_listed_does_not_matter() {
+    let names = ["a", "b", "c", "d", "e"];
+    let forward = endpoint(vec![variant("main", routing(Strategy::PrefixAware, 32), names.map(replica).into())]);
+    let mut reversed = names.map(replica);
+    reversed.reverse();
+    let backward = endpoint(vec![variant("main", routing(Strategy::PrefixAware, 32), reversed.into())]);
+    for key in 0..200 {
+        let facts = facts(&format!("prompt {key}"));
+        assert_eq!(pass(&forward, &facts, key), 4 - pass(&backward, &facts, key));
+    }
+}
+
+#[test]
+fn fallbacks_are_the_homes_the_key_would_have_without_the_first() {
+    let endpoint = fleet_of(5, routing(Strategy::PrefixAware, 32));
+    for key in 0..50 {
+        let facts = facts(&format!("prompt {key}"));
+        let (decision, _place) = place(&endpoint, &facts, key);
+        let [first, second] = [decision.choices[0].replica, decision.choices[1].replica];
+        endpoint.variants[0].replicas[first].set_state(State::Down);
+        assert_eq!(pass(&endpoint, &facts, key), second);
+        endpoint.variants[0].replicas[first].set_state(State::Ready);
+    }
+}
+
+#[test]
+fn a_second_request_with_the_same_prompt_is_a_hit_and_counts_what_it_captured() {
+    let endpoint = fleet_of(3, routing(Strategy::PrefixAware, 32));
+    let facts = facts(&"some words ".repeat(500));
+    let (first, _a) = place(&endpoint, &facts, 1);
+    assert_eq!((first.reason, first.available_bytes, first.captured_bytes), (Reason::Cold, 0, 0));
+    let (second, _b) = place(&endpoint, &facts, 2);
+    assert_eq!(second.reason, Reason::PrefixHit);
+    assert_eq!(second.available_bytes, second.captured_bytes);
+    assert!(second.captured_bytes > 5_000 && second.captured_bytes <= facts.prompt.text_bytes);
+}
+
+#[test]
+fn round_robin_takes_turns_in_proportion_to_weight_without_bursts() {
+    let replicas = vec![weighted_replica("a", 2.0), weighted_replica("b", 1.0), weighted_replica("c", 1.0)];
+    let endpoint = endpoint(vec![variant("main", routing(Strategy::RoundRobin, 32), replicas)]);
+    let turns: Vec<usize> = (0..8).map(|n| pass(&endpoint, &facts("x"), n)).collect();
+    assert_eq!(turns.iter().filter(|&&r| r == 0).count(), 4, "{turns:?}");
+    assert!(turns.windows(3).all(|w| !(w[0] == w[1] && w[1] == w[2])), "{turns:?}");
+}
+
+#[test]
+fn random_follows_the_weights() {
+    let replicas = vec![weighted_replica("a", 3.0), weighted_replica("b", 1.0)];
+    let endpoint = endpoint(vec![variant("main", routing(Strategy::Random, 32), replicas)]);
+    let first = (0..10_000).filter(|&n| pass(&endpoint, &facts("x"), n) == 0).count();
+    assert!((7_300..=7_700).contains(&first), "{first}");
+}
+
+#[test]
+fn least_outstanding_fills_evenly_by_weight_and_breaks_ties_fairly() {
+    let replicas = vec![weighted_replica("a", 2.0), weighted_replica("b", 1.0), weighted_replica("c", 1.0)];
+    let endpoint = endpoint(vec![variant("main", routing(Strategy::LeastOutstanding, 32), replicas)]);
+    let places: Vec<_> = (0..40).map(|n| place(&endpoint, &facts("x"), n)).collect();
+    let in_flight: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.load.in_flight()).collect();
+    assert_eq!(in_flight, [20, 10, 10]);
+    drop(places);
+    let idle = fleet_of(4, routing(Strategy::LeastOutstanding, 32));
+    let mut counts = [0; 4];
+    (0..4_000).for_each(|n| counts[pass(&idle, &facts("x"), n)] += 1);
+    assert!(counts.iter().all(|&n| (850..=1_150).contains(&n)), "an idle fleet is used evenly: {counts:?}");
+}
+
+#[test]
+fn a_session_stays_on_its_replica_whatever_it_says() {
+    let endpoint = fleet_of(7, routing(Strategy::Session, 32));
+    let turn = |session: u64, text: &str| RequestFacts { session: Some(hash::finish(session)), ..facts(text) };
+    for session in 0..50 {
+        let (decision, _place) = place(&endpoint, &turn(session, "first"), session);
+        assert_eq!(decision.reason, Reason::Session);
+        assert_eq!(
+            pass(&endpoint, &turn(session, "something else entirely"), session + 77),
+            decision.choices[0].replica
+        );
+    }
+}
+
+#[test]
+fn a_request_without_anything_to_hash_goes_by_load_and_says_so() {
+    for strategy in [Strategy::PrefixAware, Strategy::Session] {
+        let endpoint = fleet_of(3, routing(strategy, 32));
+        let places: Vec<_> = (0..9).map(|n| place(&endpoint, &RequestFacts::default(), n)).collect();
+        assert!(places.iter().all(|(decision, _)| decision.reason == Reason::NoPrefix));
+        assert!(endpoint.variants[0].replicas.iter().all(|replica| replica.load.in_flight() == 3));
+    }
+}
+
+#[test]
+fn replicas_that_are_down_or_draining_get_nothing_and_the_refusal_says_why() {
+    let endpoint = fleet_of(3, routing(Strategy::PrefixAware, 32));
+    let replicas = &endpoint.variants[0].replicas;
+    replicas[0].set_state(State::Down);
+    replicas[1].set_state(State::Draining);
+    assert!((0..50).all(|n| pass(&endpoint, &facts(&format!("prompt {n}")), n) == 2));
+    let (decision, place) = place(&endpoint, &facts("x"), 1);
+    assert_eq!(decision.reason, Reason::OnlyCandidate);
+    assert_eq!(
+        decision.candidates.iter().map(|c| c.dropped).collect::<Vec<_>>(),
+        [Some(Drop::Down), Some(Drop::Draining), None]
+    );
+    drop(place);
+    replicas[2].set_state(State::Down);
+    let refused = refusal(&endpoint, &facts("x"));
+    assert_eq!(refused, NoRoute::NoReplica(vec![(Drop::Down, 2), (Drop::Draining, 1)]));
+    assert_eq!(refused.to_string(), "no replica can take the request now (2 down, 1 draining)");
+}
+
+#[test]
+fn traffic_that_names_no_variant_splits_by_weight_and_a_named_one_is_obeyed() {
+    let mut heavy = variant("heavy", routing(Strategy::LeastOutstanding, 32), vec![replica("a")]);
+    heavy.weight = 3.0;
+    let mut dark = variant("dark", routing(Strategy::LeastOutstanding, 32), vec![replica("b")]);
+    dark.weight = 0.0;
+    let light = variant("light", routing(Strategy::LeastOutstanding, 32), vec![replica("c")]);
+    let endpoint = endpoint(vec![heavy, dark, light]);
+    let mut counts = [0; 3];
+    (0..8_000).for_each(|n| counts[place(&endpoint, &facts("x"), n).0.variant] += 1);
+    assert!((5_800..=6_200).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
+    let named = |name: &str| RequestFacts { variant: Some(name.to_owned()), ..facts("x") };
+    assert_eq!(place(&endpoint, &named("dark"), 1).0.variant, 1);
+    assert_eq!(refusal(&endpoint, &named("blue")), NoRoute::UnknownVariant("blue".to_owned()));
+}
+
+proptest! {
+    #[test]
+    fn the_same_facts_fleet_and_moment_give_the_same_decision(strategy in 0usize..5, keys in prop::collection::vec(0u64..20, 1..40)) {
+        let run = || {
+            let endpoint = fleet_of(5, routing(Strategy::ALL[strategy], 3));
+            let mut open = Vec::new();
+            let mut answers = Vec::new();
+            for (n, key) in keys.iter().enumerate() {
+                let facts = RequestFacts { session: Some(hash::finish(*key)), ..facts(&format!("prompt {key}")) };
+                let (decision, place) = place(&endpoint, &facts, n as u64);
+                answers.push((decision.choices.clone(), decision.reason, decision.captured_bytes));
+                open.push(place);
+                if n % 3 == 2 {
+                    drop(open.remove(0));
+                }
+            }
+            drop(open);
+            let at_rest = endpoint.variants[0].replicas.iter().all(|r| r.load.in_flight() == 0 && r.load.pending_prefill_tokens() == 0);
+            (answers, at_rest)
+        };
+        let (first, second) = (run(), run());
+        prop_assert!(first.1, "counters are zero at rest");
+        prop_assert_eq!(first, second);
+    }
+}
