@@ -29,7 +29,7 @@ impl<'a> Needs<'a> {
 
     /// Why this replica may not serve the request, if it may not.
     fn drop_reason(&self, replica: &Replica, index: usize) -> Option<Drop> {
-        match replica.state() {
+        match replica.live.state() {
             State::Down => return Some(Drop::Down),
             State::Draining => return Some(Drop::Draining),
             State::Ready => {}
@@ -47,14 +47,14 @@ impl<'a> Needs<'a> {
 /// All replicas of the variant as candidates, the unfit marked with their reason. A candidate's copy is the least
 /// outstanding one on its replica; strategies that prefer another say so in their choice.
 pub fn candidates(variant: &Variant, needs: Needs<'_>) -> Vec<Candidate> {
-    let candidate = |(index, replica): (usize, &std::sync::Arc<Replica>)| {
+    let candidate = |(index, replica): (usize, &Replica)| {
         let copies = needs.component.iter().flat_map(|c| c.copies.iter().enumerate());
         let copy = copies.filter(|(_, copy)| copy.replica == index).min_by_key(|(_, copy)| copy.load.in_flight());
         Candidate {
             copy: copy.map(|(i, _)| i),
             target: copy.map_or(replica.target, |(_, copy)| copy.target),
-            in_flight: copy.map_or(&replica.load, |(_, copy)| &copy.load).in_flight(),
-            pending_prefill_tokens: replica.load.pending_prefill_tokens(),
+            in_flight: copy.map_or(&replica.live.load, |(_, copy)| &copy.load).in_flight(),
+            pending_prefill_tokens: replica.live.load.pending_prefill_tokens(),
             matched_blocks: 0,
             rendezvous: 0.0,
             weight: replica.weight,

@@ -1,7 +1,8 @@
 //! The fleet: an immutable snapshot of what may be routed to, around counters that outlive it.
 //!
-//! A reload builds a new [`Fleet`] and swaps a pointer. [`Replica`]s and [`Copy`]s are shared between snapshots by
-//! [`Arc`], so in-flight counts, health and cache views of what did not change go on as they were.
+//! A reload builds a new [`Fleet`] and swaps a pointer. What is [`Live`] about a replica, and the [`Load`] of a copy,
+//! is shared between snapshots by [`Arc`], so in-flight counts, health and cache views of what did not change go on as
+//! they were.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -49,7 +50,7 @@ impl Fleet {
     }
 
     /// All replicas of all variants.
-    pub fn replicas(&self) -> impl Iterator<Item = &Arc<Replica>> {
+    pub fn replicas(&self) -> impl Iterator<Item = &Replica> {
         self.endpoints.iter().flat_map(|e| &e.variants).flat_map(|v| &v.replicas)
     }
 }
@@ -85,7 +86,7 @@ pub struct Variant {
     /// How its replicas are chosen.
     pub routing: Routing,
     /// Its replicas.
-    pub replicas: Vec<Arc<Replica>>,
+    pub replicas: Vec<Replica>,
     /// Held while a decision reads the loads and takes its place, so that each sees all before it.
     pub turn: Mutex<Turn>,
 }
@@ -123,7 +124,7 @@ impl State {
     }
 }
 
-/// One engine server.
+/// One engine server, as one snapshot knows it.
 #[derive(Debug)]
 pub struct Replica {
     /// Its name: survives reordering, address changes and restarts, and decides what rendezvous hashing gives it.
@@ -132,29 +133,27 @@ pub struct Replica {
     pub weight: f64,
     /// Where it is.
     pub target: TargetId,
+    /// What outlives the snapshot.
+    pub live: Arc<Live>,
+    /// The replica's part of rendezvous scores.
+    pub key: u64,
+}
+
+/// What is true of a replica whatever snapshot is in force.
+#[derive(Debug)]
+pub struct Live {
     /// Counters.
     pub load: Load,
     /// What it is believed to hold.
     pub cache: CacheView,
-    /// The replica's part of rendezvous scores.
-    pub key: u64,
     state: AtomicU8,
 }
 
-impl Replica {
+impl Live {
     /// A replica that is ready until somebody says otherwise: refusing traffic until a first health check would make
     /// every start an outage, and a connection that fails is tried on the next choice anyway.
-    pub fn new(id: &str, weight: f64, target: TargetId, kv_tokens: u64) -> Self {
-        assert!(weight > 0.0, "weights are positive");
-        Self {
-            id: Arc::from(id),
-            weight,
-            target,
-            load: Load::default(),
-            cache: CacheView::new(kv_tokens),
-            key: hash::bytes(id.as_bytes(), REPLICA_SEED),
-            state: AtomicU8::new(State::Ready as u8),
-        }
+    pub fn new(kv_tokens: u64) -> Self {
+        Self { load: Load::default(), cache: CacheView::new(kv_tokens), state: AtomicU8::new(State::Ready as u8) }
     }
 
     /// Its state now.
@@ -168,6 +167,14 @@ impl Replica {
     }
 }
 
+impl Replica {
+    /// A replica of this name around what is known of it. `weight` must be positive.
+    pub fn new(id: &str, weight: f64, target: TargetId, live: Arc<Live>) -> Self {
+        assert!(weight > 0.0, "weights are positive");
+        Self { id: Arc::from(id), weight, target, live, key: hash::bytes(id.as_bytes(), REPLICA_SEED) }
+    }
+}
+
 /// An inference component: a model that has copies on some replicas of one variant.
 #[derive(Debug)]
 pub struct Component {
@@ -176,7 +183,7 @@ pub struct Component {
     /// Index of its variant in the endpoint.
     pub variant: usize,
     /// Its copies.
-    pub copies: Vec<Arc<Copy>>,
+    pub copies: Vec<Copy>,
 }
 
 /// One copy of a component on a replica.
@@ -187,7 +194,7 @@ pub struct Copy {
     /// Where it is: its own address, or its replica's.
     pub target: TargetId,
     /// Counters of this copy alone; its replica's count too.
-    pub load: Load,
+    pub load: Arc<Load>,
     /// The copy's part of rendezvous scores among the copies of its replica.
     pub key: u64,
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::fleet::{Copy, Replica};
+use crate::fleet::Live;
 
 /// Counters of one replica or copy.
 #[derive(Debug, Default)]
@@ -54,29 +54,24 @@ impl Load {
 #[derive(Debug)]
 #[must_use = "dropping the reservation ends the request's place"]
 pub struct Reservation {
-    replica: Arc<Replica>,
-    copy: Option<Arc<Copy>>,
+    replica: Arc<Live>,
+    copy: Option<Arc<Load>>,
     pending_prefill_tokens: u64,
 }
 
 impl Reservation {
     /// Takes a place. `pending_prefill_tokens` is the work the replica must do before its first token.
-    pub(crate) fn take(replica: Arc<Replica>, copy: Option<Arc<Copy>>, pending_prefill_tokens: u64) -> Self {
+    pub(crate) fn take(replica: Arc<Live>, copy: Option<Arc<Load>>, pending_prefill_tokens: u64) -> Self {
         replica.load.add(pending_prefill_tokens);
         if let Some(copy) = &copy {
-            copy.load.add(pending_prefill_tokens);
+            copy.add(pending_prefill_tokens);
         }
         Self { replica, copy, pending_prefill_tokens }
     }
 
-    /// The replica.
-    pub fn replica(&self) -> &Arc<Replica> {
+    /// The replica on which the place is.
+    pub fn replica(&self) -> &Live {
         &self.replica
-    }
-
-    /// The copy of the invoked component, if one was invoked.
-    pub fn copy(&self) -> Option<&Arc<Copy>> {
-        self.copy.as_ref()
     }
 
     /// The first content has arrived: the prefill is no longer pending. Calling it again changes nothing.
@@ -84,7 +79,7 @@ impl Reservation {
         let pending = std::mem::take(&mut self.pending_prefill_tokens);
         self.replica.load.remove_pending(pending);
         if let Some(copy) = &self.copy {
-            copy.load.remove_pending(pending);
+            copy.remove_pending(pending);
         }
     }
 }
@@ -94,7 +89,7 @@ impl Drop for Reservation {
         self.first_content();
         self.replica.load.remove();
         if let Some(copy) = &self.copy {
-            copy.load.remove();
+            copy.remove();
         }
     }
 }

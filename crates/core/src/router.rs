@@ -82,7 +82,7 @@ pub fn route<'a>(endpoint: &'a Endpoint, facts: &RequestFacts, moment: Moment) -
     let variant = &endpoint.variants[index];
     // What replicas hold is asked before the lock: it is a belief, and the only part whose cost grows with the prompt.
     let matched: SmallVec<[usize; 16]> =
-        variant.replicas.iter().map(|replica| replica.cache.matched_blocks(&facts.prompt.chain)).collect();
+        variant.replicas.iter().map(|replica| replica.live.cache.matched_blocks(&facts.prompt.chain)).collect();
 
     let mut turn = variant.turn.lock();
     let mut candidates = filter::candidates(variant, needs);
@@ -228,8 +228,8 @@ fn ordered_choices(candidates: &[Candidate], first: Choice) -> SmallVec<[Choice;
 }
 
 fn take(variant: &Variant, needs: Needs<'_>, choice: Choice, uncached_tokens: u64) -> Reservation {
-    let replica = variant.replicas[choice.replica].clone();
-    let copy = choice.copy.and_then(|index| needs.component.map(|component| component.copies[index].clone()));
+    let replica = variant.replicas[choice.replica].live.clone();
+    let copy = choice.copy.and_then(|index| needs.component.map(|component| component.copies[index].load.clone()));
     Reservation::take(replica, copy, uncached_tokens)
 }
 

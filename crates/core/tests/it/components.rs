@@ -14,7 +14,7 @@ use crate::fixture::*;
 fn component(name: &str, replicas_of_copies: &[usize]) -> Component {
     let copies = replicas_of_copies.iter().enumerate().map(|(i, &replica)| {
         let (target, key) = (TargetId(100 + i as u32), hash::finish(i as u64));
-        Arc::new(Copy { replica, target, load: Default::default(), key })
+        Copy { replica, target, load: Default::default(), key }
     });
     Component { name: name.to_owned(), variant: 0, copies: copies.collect() }
 }
@@ -68,7 +68,7 @@ fn requests_of_another_component_on_the_replica_do_not_count_towards_the_thresho
     let under =
         (0..40).all(|key| !place(&endpoint, &invoking("llama", &format!("prompt {key}")), key).0.reason.is_spill());
     assert!(under);
-    assert_eq!(endpoint.variants[0].replicas[0].load.in_flight(), 20, "but the replica's own count includes them");
+    assert_eq!(endpoint.variants[0].replicas[0].live.load.in_flight(), 20, "but the replica's own count includes them");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kvroute_core::decision::Decision;
 use kvroute_core::facts::RequestFacts;
-use kvroute_core::fleet::{Endpoint, Replica, TargetId, Turn, Variant};
+use kvroute_core::fleet::{Endpoint, Live, Replica, TargetId, Turn, Variant};
 use kvroute_core::hash;
 use kvroute_core::load::Reservation;
 use kvroute_core::moment::{Entropy, Moment};
@@ -19,15 +19,15 @@ pub(crate) fn routing(strategy: Strategy, concurrency_threshold: u32) -> Routing
     Routing { strategy, prefix_aware, ..Routing::default() }
 }
 
-pub(crate) fn replica(id: &str) -> Arc<Replica> {
+pub(crate) fn replica(id: &str) -> Replica {
     weighted_replica(id, 1.0)
 }
 
-pub(crate) fn weighted_replica(id: &str, weight: f64) -> Arc<Replica> {
-    Arc::new(Replica::new(id, weight, TargetId(0), 1_000_000))
+pub(crate) fn weighted_replica(id: &str, weight: f64) -> Replica {
+    Replica::new(id, weight, TargetId(0), Arc::new(Live::new(1_000_000)))
 }
 
-pub(crate) fn variant(name: &str, routing: Routing, replicas: Vec<Arc<Replica>>) -> Variant {
+pub(crate) fn variant(name: &str, routing: Routing, replicas: Vec<Replica>) -> Variant {
     Variant { name: name.to_owned(), weight: 1.0, routing, replicas, turn: Turn::default().into() }
 }
 

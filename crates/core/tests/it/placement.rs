@@ -66,9 +66,9 @@ fn fallbacks_are_the_homes_the_key_would_have_without_the_first() {
         let facts = facts(&format!("prompt {key}"));
         let (decision, _place) = place(&endpoint, &facts, key);
         let [first, second] = [decision.choices[0].replica, decision.choices[1].replica];
-        endpoint.variants[0].replicas[first].set_state(State::Down);
+        endpoint.variants[0].replicas[first].live.set_state(State::Down);
         assert_eq!(pass(&endpoint, &facts, key), second);
-        endpoint.variants[0].replicas[first].set_state(State::Ready);
+        endpoint.variants[0].replicas[first].live.set_state(State::Ready);
     }
 }
 
@@ -106,7 +106,7 @@ fn least_outstanding_fills_evenly_by_weight_and_breaks_ties_fairly() {
     let replicas = vec![weighted_replica("a", 2.0), weighted_replica("b", 1.0), weighted_replica("c", 1.0)];
     let endpoint = endpoint(vec![variant("main", routing(Strategy::LeastOutstanding, 32), replicas)]);
     let places: Vec<_> = (0..40).map(|n| place(&endpoint, &facts("x"), n)).collect();
-    let in_flight: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.load.in_flight()).collect();
+    let in_flight: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.live.load.in_flight()).collect();
     assert_eq!(in_flight, [20, 10, 10]);
     drop(places);
     let idle = fleet_of(4, routing(Strategy::LeastOutstanding, 32));
@@ -135,7 +135,7 @@ fn a_request_without_anything_to_hash_goes_by_load_and_says_so() {
         let endpoint = fleet_of(3, routing(strategy, 32));
         let places: Vec<_> = (0..9).map(|n| place(&endpoint, &RequestFacts::default(), n)).collect();
         assert!(places.iter().all(|(decision, _)| decision.reason == Reason::NoPrefix));
-        assert!(endpoint.variants[0].replicas.iter().all(|replica| replica.load.in_flight() == 3));
+        assert!(endpoint.variants[0].replicas.iter().all(|replica| replica.live.load.in_flight() == 3));
     }
 }
 
@@ -143,8 +143,8 @@ fn a_request_without_anything_to_hash_goes_by_load_and_says_so() {
 fn replicas_that_are_down_or_draining_get_nothing_and_the_refusal_says_why() {
     let endpoint = fleet_of(3, routing(Strategy::PrefixAware, 32));
     let replicas = &endpoint.variants[0].replicas;
-    replicas[0].set_state(State::Down);
-    replicas[1].set_state(State::Draining);
+    replicas[0].live.set_state(State::Down);
+    replicas[1].live.set_state(State::Draining);
     assert!((0..50).all(|n| pass(&endpoint, &facts(&format!("prompt {n}")), n) == 2));
     let (decision, place) = place(&endpoint, &facts("x"), 1);
     assert_eq!(decision.reason, Reason::OnlyCandidate);
@@ -153,7 +153,7 @@ fn replicas_that_are_down_or_draining_get_nothing_and_the_refusal_says_why() {
         [Some(Drop::Down), Some(Drop::Draining), None]
     );
     drop(place);
-    replicas[2].set_state(State::Down);
+    replicas[2].live.set_state(State::Down);
     let refused = refusal(&endpoint, &facts("x"));
     assert_eq!(refused, NoRoute::NoReplica(vec![(Drop::Down, 2), (Drop::Draining, 1)]));
     assert_eq!(refused.to_string(), "no replica can take the request now (2 down, 1 draining)");
@@ -192,7 +192,7 @@ proptest! {
                 }
             }
             drop(open);
-            let at_rest = endpoint.variants[0].replicas.iter().all(|r| r.load.in_flight() == 0 && r.load.pending_prefill_tokens() == 0);
+            let at_rest = endpoint.variants[0].replicas.iter().all(|r| r.live.load.in_flight() == 0 && r.live.load.pending_prefill_tokens() == 0);
             (answers, at_rest)
         };
         let (first, second) = (run(), run());

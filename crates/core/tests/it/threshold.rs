@@ -15,7 +15,7 @@ fn no_request_goes_to_a_replica_at_its_threshold_while_another_is_under_it() {
     let hot = facts("one hot prefix");
     let mut open = Vec::new();
     for n in 0..2_000 {
-        let before: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.load.in_flight()).collect();
+        let before: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.live.load.in_flight()).collect();
         let (decision, reservation) = place(&endpoint, &hot, n);
         let chosen = before[decision.choices[0].replica];
         let some_under = before.iter().any(|&in_flight| in_flight < THRESHOLD);
@@ -43,10 +43,10 @@ fn a_burst_from_many_threads_sees_its_own_beginning() {
             });
         }
     });
-    let in_flight: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.load.in_flight()).collect();
+    let in_flight: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.live.load.in_flight()).collect();
     assert_eq!(in_flight, [THRESHOLD; 7], "28 requests fill 7 x 4 places exactly");
     drop(places);
-    assert!(endpoint.variants[0].replicas.iter().all(|r| r.load.in_flight() == 0));
+    assert!(endpoint.variants[0].replicas.iter().all(|r| r.live.load.in_flight() == 0));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_heavy_replica_at_its_threshold_is_not_least_outstanding_while_a_light_one_i
 fn when_all_are_at_their_threshold_the_load_is_spread_evenly() {
     let endpoint = fleet_of(5, routing(Strategy::PrefixAware, 1));
     let _open: Vec<_> = (0..50).map(|n| place(&endpoint, &facts("hot"), n)).collect();
-    assert!(endpoint.variants[0].replicas.iter().all(|replica| replica.load.in_flight() == 10));
+    assert!(endpoint.variants[0].replicas.iter().all(|replica| replica.live.load.in_flight() == 10));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn the_threshold_has_no_effect_on_a_single_replica() {
 fn pending_prefill_is_released_at_first_content_and_only_once() {
     let endpoint = fleet_of(1, routing(Strategy::PrefixAware, 1));
     let (_, mut reservation) = place(&endpoint, &facts(&"word ".repeat(800)), 1);
-    let load = &endpoint.variants[0].replicas[0].load;
+    let load = &endpoint.variants[0].replicas[0].live.load;
     assert_eq!(load.pending_prefill_tokens(), 1_000);
     reservation.first_content();
     reservation.first_content();
