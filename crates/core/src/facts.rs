@@ -1,5 +1,7 @@
 //! Everything about a request that routing may look at.
 
+use smallvec::SmallVec;
+
 use crate::hash;
 use crate::prompt::{BYTES_PER_TOKEN, Prompt};
 
@@ -20,8 +22,9 @@ pub struct RequestFacts {
     pub cache_salt: Option<u64>,
     /// The prompt's chain and text keys.
     pub prompt: Prompt,
-    /// What `prefix_aware` hashes: `None` where the request has nothing to hash.
-    pub prefix_key: Option<u64>,
+    /// What `prefix_aware` hashes, for each variant of the endpoint (their prefix lengths may differ): `None`, or no
+    /// entry, where the request has nothing to hash.
+    pub prefix_keys: SmallVec<[Option<u64>; 2]>,
     /// Estimated prompt tokens.
     pub prompt_tokens_estimated: u64,
     /// Whether the answer streams.
@@ -39,9 +42,10 @@ impl RequestFacts {
         }
     }
 
-    /// The key of `prefix_aware` with the tenant mixed in.
-    pub fn tenant_key(&self) -> Option<u64> {
-        self.prefix_key.map(|key| self.tenant.map_or(key, |tenant| hash::mix(key, tenant)))
+    /// The key of `prefix_aware` at a variant, with the tenant mixed in.
+    pub fn prefix_key(&self, variant: usize) -> Option<u64> {
+        let key = self.prefix_keys.get(variant).copied().flatten();
+        key.map(|key| self.tenant.map_or(key, |tenant| hash::mix(key, tenant)))
     }
 }
 

@@ -29,23 +29,19 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// The endpoint of this name, exactly spelled.
-    pub fn endpoint(&self, name: &str) -> Option<&Endpoint> {
-        self.endpoints.iter().find(|endpoint| endpoint.name == name)
+    /// The index of the endpoint of this name, exactly spelled.
+    pub fn endpoint(&self, name: &str) -> Option<usize> {
+        self.endpoints.iter().position(|endpoint| *endpoint.name == *name)
     }
 
-    /// The endpoint that serves `model`: one that names it among its models or adapters, else the first that serves
+    /// The index of the endpoint that serves `model`: one that names it among its models or adapters, else the first that serves
     /// any model. Without a model, the only endpoint there is.
-    pub fn endpoint_for_model(&self, model: Option<&str>) -> Option<&Endpoint> {
-        let any = |endpoint: &&Endpoint| endpoint.models.is_empty();
+    pub fn endpoint_for_model(&self, model: Option<&str>) -> Option<usize> {
+        let any = || self.endpoints.iter().position(|endpoint| endpoint.models.is_empty());
         match model.filter(|model| !model.is_empty()) {
-            Some(model) => self
-                .endpoints
-                .iter()
-                .find(|endpoint| endpoint.names_model(model))
-                .or_else(|| self.endpoints.iter().find(any)),
-            None if self.endpoints.len() == 1 => self.endpoints.first(),
-            None => self.endpoints.iter().find(any),
+            Some(model) => self.endpoints.iter().position(|endpoint| endpoint.names_model(model)).or_else(any),
+            None if self.endpoints.len() == 1 => Some(0),
+            None => any(),
         }
     }
 
@@ -59,7 +55,7 @@ impl Fleet {
 #[derive(Debug)]
 pub struct Endpoint {
     /// The name in SageMaker's paths.
-    pub name: String,
+    pub name: Arc<str>,
     /// Model names it serves; empty serves any.
     pub models: Vec<String>,
     /// Its fleets. Never empty.
@@ -80,7 +76,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub struct Variant {
     /// Its name, unique within the endpoint.
-    pub name: String,
+    pub name: Arc<str>,
     /// Its share of the traffic that names no variant, relative to its siblings' weights.
     pub weight: f64,
     /// How its replicas are chosen.

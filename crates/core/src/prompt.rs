@@ -12,9 +12,11 @@
 //!
 //! Memory: one block, plus eight bytes a block of text up to [`Settings::chain_bytes_max`].
 
+use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::hash;
 
@@ -27,6 +29,7 @@ pub const BYTES_PER_TOKEN: u64 = 4;
 const SEGMENT_START: u8 = 0xff;
 const ROLE_END: u8 = 0xfe;
 const TOKEN_IDS: u8 = 0xfd;
+const MEDIA: u8 = 0xfc;
 /// Separates keys from chain hashes, so that a key that ends on a block boundary is not the block's hash.
 const KEY_SALT: u64 = 0x6b65_795f_6b76_726f;
 
@@ -84,7 +87,6 @@ impl Prompt {
 }
 
 /// Hashes the canonical text of one prompt as it arrives, in pieces cut anywhere.
-#[derive(Debug)]
 pub struct PromptHasher {
     settings: Settings,
     /// The hash of all full blocks so far.
@@ -93,6 +95,7 @@ pub struct PromptHasher {
     /// Bytes of `block` that are filled.
     filled: usize,
     chars: u32,
+    media: Option<Box<Xxh3>>,
     prompt: Prompt,
 }
 
@@ -101,7 +104,7 @@ impl PromptHasher {
     pub fn new(settings: Settings) -> Self {
         debug_assert!(settings.prefix_lengths.is_sorted_by(|a, b| a < b), "prefix lengths ascend");
         let state = settings.seed;
-        Self { settings, state, block: [0; BLOCK_BYTES], filled: 0, chars: 0, prompt: Prompt::default() }
+        Self { settings, state, block: [0; BLOCK_BYTES], filled: 0, chars: 0, media: None, prompt: Prompt::default() }
     }
 
     /// Starts a message. `role` may be empty.
@@ -139,6 +142,21 @@ impl PromptHasher {
             self.chars = self.chars.saturating_add(BYTES_PER_TOKEN as u32);
             self.prompt.text_bytes += BYTES_PER_TOKEN;
         }
+    }
+
+    /// More of an image or another medium: it takes part by a digest, since engines cache by its content, but it is no
+    /// text. [`PromptHasher::end_media`] ends it.
+    pub fn media(&mut self, piece: &[u8]) {
+        let seed = self.settings.seed;
+        self.media.get_or_insert_with(|| Box::new(Xxh3::with_seed(seed))).update(piece);
+    }
+
+    /// The medium is complete.
+    pub fn end_media(&mut self) {
+        let digest = self.media.take().map_or(0, |media| media.digest());
+        self.cut_keys_at(self.chars);
+        self.push(&[MEDIA]);
+        self.push(&digest.to_le_bytes());
     }
 
     /// Whether more text would change nothing.
@@ -200,6 +218,14 @@ impl PromptHasher {
         if !self.chain_is_full() {
             self.prompt.chain.hashes.push(self.state);
         }
+    }
+}
+
+impl fmt::Debug for PromptHasher {
+    /// Sizes only: the block holds prompt text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks = self.prompt.chain.hashes.len();
+        f.debug_struct("PromptHasher").field("blocks", &blocks).field("chars", &self.chars).finish_non_exhaustive()
     }
 }
 
@@ -310,6 +336,21 @@ mod tests {
         let mixed = hashed(&[("user", &format!("{b}{a}"))]);
         let only_a = hashed(&[("user", &a)]);
         assert!(only_a.chain.hashes().iter().all(|hash| !mixed.chain.hashes().contains(hash)));
+    }
+
+    #[test]
+    fn media_are_part_of_the_prompt_by_their_content() {
+        let with = |pieces: &[&str]| {
+            let mut hasher = PromptHasher::new(settings());
+            hasher.segment(b"user");
+            hasher.text(b"look");
+            pieces.iter().for_each(|piece| hasher.media(piece.as_bytes()));
+            hasher.end_media();
+            hasher.finish().key(LENGTH)
+        };
+        assert_eq!(with(&["an image"]), with(&["an im", "age"]));
+        assert_ne!(with(&["an image"]), with(&["another"]));
+        assert_ne!(with(&["an image"]), hashed(&[("user", "look")]).key(LENGTH));
     }
 
     #[test]

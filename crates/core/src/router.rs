@@ -92,7 +92,7 @@ pub fn route<'a>(endpoint: &'a Endpoint, facts: &RequestFacts, moment: Moment) -
     if eligible(&candidates).next().is_none() {
         return Err(NoRoute::NoReplica(count_drops(&candidates)));
     }
-    let pick = pick(variant, needs, facts, &mut candidates, &mut turn, &mut entropy);
+    let pick = pick(index, variant, needs, facts, &mut candidates, &mut turn, &mut entropy);
     let decision = decide(index, variant.routing.strategy, pick, candidates, facts);
     let uncached = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(decision.captured_bytes));
     let reservation = take(variant, needs, pick.choice, uncached);
@@ -129,14 +129,14 @@ fn variant_of(
     let named = match &facts.variant {
         None => None,
         Some(name) => {
-            let position = endpoint.variants.iter().position(|variant| variant.name == *name);
+            let position = endpoint.variants.iter().position(|variant| *variant.name == **name);
             Some(position.ok_or_else(|| NoRoute::UnknownVariant(name.clone()))?)
         }
     };
     match (needs.component, named) {
         (Some(component), Some(index)) if component.variant != index => Err(NoRoute::ComponentElsewhere {
             component: component.name.clone(),
-            variant: endpoint.variants[index].name.clone(),
+            variant: endpoint.variants[index].name.to_string(),
         }),
         (Some(component), _) => Ok(component.variant),
         (None, Some(index)) => Ok(index),
@@ -162,6 +162,7 @@ fn variant_by_weight(variants: &[Variant], entropy: &mut Entropy) -> usize {
 }
 
 fn pick(
+    index: usize,
     variant: &Variant,
     needs: Needs<'_>,
     facts: &RequestFacts,
@@ -175,7 +176,7 @@ fn pick(
         Strategy::Random => return random::pick(candidates, entropy),
         Strategy::RoundRobin => return round_robin::pick(candidates, turn),
         Strategy::LeastOutstanding => return least_outstanding::pick(candidates, entropy),
-        Strategy::PrefixAware => facts.tenant_key(),
+        Strategy::PrefixAware => facts.prefix_key(index),
         Strategy::Session => facts.session,
     };
     let Some(key) = key else {

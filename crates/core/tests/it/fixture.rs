@@ -11,6 +11,7 @@ use kvroute_core::moment::{Entropy, Moment};
 use kvroute_core::prompt::{PromptHasher, Settings};
 use kvroute_core::router::{NoRoute, route};
 use kvroute_core::routing::{PrefixAware, Routing, Strategy};
+use smallvec::smallvec;
 
 pub(crate) const PREFIX_LENGTH: u32 = 1_024;
 
@@ -28,11 +29,11 @@ pub(crate) fn weighted_replica(id: &str, weight: f64) -> Replica {
 }
 
 pub(crate) fn variant(name: &str, routing: Routing, replicas: Vec<Replica>) -> Variant {
-    Variant { name: name.to_owned(), weight: 1.0, routing, replicas, turn: Turn::default().into() }
+    Variant { name: name.into(), weight: 1.0, routing, replicas, turn: Turn::default().into() }
 }
 
 pub(crate) fn endpoint(variants: Vec<Variant>) -> Endpoint {
-    Endpoint { name: "e".to_owned(), models: vec![], variants, components: vec![], adapters: vec![] }
+    Endpoint { name: "e".into(), models: vec![], variants, components: vec![], adapters: vec![] }
 }
 
 /// One variant of `n` replicas `r0..`.
@@ -46,8 +47,8 @@ pub(crate) fn facts(text: &str) -> RequestFacts {
     hasher.segment(b"user");
     hasher.text(text.as_bytes());
     let prompt = hasher.finish();
-    let prefix_key = prompt.key(PREFIX_LENGTH);
-    RequestFacts { prefix_key, prompt_tokens_estimated: prompt.text_bytes / 4, prompt, ..RequestFacts::default() }
+    let prefix_keys = smallvec![prompt.key(PREFIX_LENGTH)];
+    RequestFacts { prefix_keys, prompt_tokens_estimated: prompt.text_bytes / 4, prompt, ..RequestFacts::default() }
 }
 
 pub(crate) fn moment(n: u64) -> Moment {

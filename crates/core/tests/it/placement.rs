@@ -7,6 +7,7 @@ use kvroute_core::hash;
 use kvroute_core::router::NoRoute;
 use kvroute_core::routing::Strategy;
 use proptest::prelude::*;
+use smallvec::smallvec;
 
 use crate::fixture::*;
 
@@ -37,7 +38,7 @@ fn seven_to_eight_to_seven_replicas_moves_few_keys_and_brings_them_back() {
     let seven = fleet_of(7, routing(Strategy::PrefixAware, 32));
     let eight = fleet_of(8, routing(Strategy::PrefixAware, 32));
     let again = fleet_of(7, routing(Strategy::PrefixAware, 32));
-    let keyed = |key: u64| RequestFacts { prefix_key: Some(hash::finish(key)), ..RequestFacts::default() };
+    let keyed = |key: u64| RequestFacts { prefix_keys: smallvec![Some(hash::finish(key))], ..RequestFacts::default() };
     let homes = |endpoint| (0..10_000).map(|key| pass(endpoint, &keyed(key), key)).collect::<Vec<_>>();
     let (before, during, after) = (homes(&seven), homes(&eight), homes(&again));
     let moved = before.iter().zip(&during).filter(|(a, b)| a != b).count();
