@@ -1,2 +1,104 @@
-//! The `kvroute` command.
-fn main() {}
+//! The `kvroute` command: one file a subcommand.
+
+mod check;
+mod demo;
+mod engine;
+mod load;
+mod serve;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// Routes each LLM request to the replica that already holds the beginning of its prompt.
+#[derive(Debug, Parser)]
+#[command(name = "kvroute", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 well, 1 failed, 2 wrong usage, 3 wrong configuration.\n\
+                        Log level: KVROUTE_LOG=warn|info|debug (default info).")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway.
+    Serve(serve::Args),
+    /// Check a configuration, and show what it means.
+    Check(check::Args),
+    /// Run a simulated engine behind vLLM's HTTP surface (no GPU needed).
+    Engine(engine::Args),
+    /// Send a workload and report what clients see.
+    Load(load::Args),
+    /// See the difference: seven simulated replicas, the same traffic through three strategies.
+    Demo(demo::Args),
+}
+
+/// Why a command failed, as far as its exit code tells.
+#[derive(Debug)]
+enum Failure {
+    /// Exit code 1.
+    Failed(anyhow::Error),
+    /// Exit code 3; the diagnostics have been printed.
+    WrongConfig,
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let level = match &cli.command {
+        // Their output is a report, which a log would tear apart.
+        Command::Demo(_) | Command::Load(_) => "error",
+        _ => "info",
+    };
+    let filter = EnvFilter::try_from_env("KVROUTE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    let result = match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Engine(args) => engine::run(args),
+        Command::Load(args) => load::run(&args),
+        Command::Demo(args) => demo::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::WrongConfig) => ExitCode::from(3),
+        Err(Failure::Failed(error)) => {
+            say!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a line to standard error, for people.
+#[macro_export]
+macro_rules! say {
+    ($($arg:tt)*) => {{
+        use std::io::Write;
+        // Nobody is left to be told when standard error is closed.
+        let _ = writeln!(std::io::stderr(), $($arg)*);
+    }};
+}
+
+/// Prints a line to standard output, the command's result.
+#[macro_export]
+macro_rules! print {
+    ($($arg:tt)*) => {{
+        use std::io::Write;
+        // A reader that left (`| head`) is no error.
+        let _ = writeln!(std::io::stdout(), $($arg)*);
+    }};
+}
+
+/// A runtime with all cores.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}

@@ -1,1 +1,29 @@
-//! The gateway: configuration, listener, request path, upstream pool, health, reload, admin API, telemetry.
+//! The gateway: from sockets to decisions and back.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`config`] | one YAML file -> checked configuration |
+//! | `request` | the path of a request, top to bottom |
+//! | `response` | the answer on its way, and what is learned from it |
+//! | `upstream` | replicas' addresses, connections, bodies towards them |
+//! | `snapshot` | what is in force: configuration, fleet, addresses; how the next one is made |
+//! | `monitor` | health checks and engine metrics of every replica |
+//! | `models` | `/v1/models` of all replicas, merged |
+//! | [`gateway`] | what all connections share |
+//! | [`server`] | listeners, connections, draining |
+//! | `admin` | the admin port |
+//! | [`telemetry`] | metrics |
+//! | `clock` | where time and randomness come from |
+
+mod admin;
+mod clock;
+pub mod config;
+pub mod gateway;
+mod models;
+mod monitor;
+mod request;
+mod response;
+pub mod server;
+mod snapshot;
+pub mod telemetry;
+mod upstream;

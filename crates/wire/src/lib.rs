@@ -1,1 +1,23 @@
-//! Bytes to facts and back: JSON scanner, OpenAI and SageMaker shapes, server-sent events, AWS event stream. No sockets.
+//! Bytes to facts and back: what kvroute reads from requests and answers, and what it writes itself.
+//!
+//! Everything here is a pure function of bytes: no sockets, no async runtime, no clock, no randomness. Whatever comes
+//! from outside is read in any cut, in linear time and bounded memory, and can fail only by an error that says what was
+//! wrong, where, and what to do.
+//!
+//! The map, from the bottom:
+//!
+//! - [`json`]: a resumable push lexer without documents. `request` and `response` stand on it.
+//! - [`request`]: prompt text and routing fields out of an OpenAI-shaped body.
+//! - [`response`]: events, content, usage and errors out of answers that are being relayed.
+//! - [`openai`]: error envelope and merged list of models.
+//! - [`eventstream`]: frames of AWS event streams, both ways.
+//! - [`sagemaker`]: paths, headers and errors of SageMaker's runtime API.
+
+pub mod eventstream;
+pub mod json;
+pub mod openai;
+pub mod request;
+pub mod response;
+pub mod sagemaker;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,290 @@
+//! KV memory: blocks, who refers to them, and which prefixes they hold.
+//!
+//! A block is *used* while a request refers to it, else *free*. A *named* block holds the KV of a
+//! chain of tokens and stays findable while it is free, until its room is taken. So "free" is both the
+//! reserve and the cache.
+//!
+//! Free blocks queue in the order of their freeing and are taken from the front: least recently used
+//! first. Because every request frees its last block first, and refers to all blocks before one that
+//! it refers to, a named block always has its parent either used or further back in the queue: a
+//! parent is never taken before its children.
+//!
+//! That makes the named blocks a tree, in which a block is found from its parent and its hash. Most
+//! blocks have one child, which they know by its index; only the others are in a map. Blocks of a chain
+//! are taken together and lie side by side, so that following a prefix, storing one and evicting one
+//! walk through memory in order. One map of all hashes costs a cache miss a block each time: the replay
+//! of a fleet under eviction took four times as long with it.
+
+use std::collections::HashMap;
+
+use super::hash::FixedState;
+
+/// Index of a block.
+pub(super) type BlockId = u32;
+
+/// The parent of first blocks.
+pub(super) const ROOT: BlockId = BlockId::MAX;
+
+/// No block: the end of a list, or no child.
+const NONE: BlockId = BlockId::MAX;
+
+/// All the blocks of one engine.
+pub(super) struct Pool {
+    blocks_max: u32,
+    /// Blocks taken at least once. The others are made when they are needed, before any is evicted.
+    blocks: Vec<Block>,
+    /// A first block, as a block's own `child`.
+    root_child: BlockId,
+    /// Named blocks that are not their parent's `child`, by parent and hash.
+    siblings: HashMap<(BlockId, u64), BlockId, FixedState>,
+    free_first: BlockId,
+    free_last: BlockId,
+    free_len: u32,
+    evicted: Vec<u64>,
+    freed_total: u64,
+}
+
+struct Block {
+    hash: u64,
+    /// The block before it in the chain.
+    parent: BlockId,
+    /// One of the blocks after it.
+    child: BlockId,
+    refs: u32,
+    /// Neighbours in the free queue; without meaning while the block is used.
+    prev: BlockId,
+    next: BlockId,
+    /// Whether `hash` and `parent` mean something.
+    named: bool,
+}
+
+/// What became of a computed block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// It is the one that holds the chain now.
+    New,
+    /// That other block holds the chain already, and the caller now refers to it instead.
+    Merged(BlockId),
+}
+
+impl Pool {
+    /// An empty pool of `blocks_max` blocks.
+    pub(super) fn new(blocks_max: u32) -> Self {
+        Self {
+            blocks_max,
+            blocks: Vec::new(),
+            root_child: NONE,
+            siblings: HashMap::default(),
+            free_first: NONE,
+            free_last: NONE,
+            free_len: 0,
+            evicted: Vec::new(),
+            freed_total: 0,
+        }
+    }
+
+    /// Blocks that can be taken.
+    pub(super) fn free(&self) -> u32 {
+        self.blocks_max - self.blocks.len() as u32 + self.free_len
+    }
+
+    /// Blocks that requests refer to.
+    pub(super) fn used(&self) -> u32 {
+        self.blocks.len() as u32 - self.free_len
+    }
+
+    /// Size of the pool.
+    pub(super) fn blocks_max(&self) -> u32 {
+        self.blocks_max
+    }
+
+    /// How many times a block became free. While it stands still there is no more room than before.
+    pub(super) fn freed_total(&self) -> u64 {
+        self.freed_total
+    }
+
+    /// The block with this hash after the block `parent`.
+    pub(super) fn find(&self, parent: BlockId, hash: u64) -> Option<BlockId> {
+        let child = self.child(parent);
+        if child != NONE && self.blocks[child as usize].hash == hash {
+            return Some(child);
+        }
+        self.siblings.get(&(parent, hash)).copied()
+    }
+
+    /// Whether no request refers to the block.
+    pub(super) fn is_free(&self, id: BlockId) -> bool {
+        self.blocks[id as usize].refs == 0
+    }
+
+    /// One more request refers to a block that [`find`](Self::find) gave.
+    pub(super) fn reuse(&mut self, id: BlockId) {
+        if self.is_free(id) {
+            self.unqueue(id);
+        }
+        self.blocks[id as usize].refs += 1;
+    }
+
+    /// Takes `count` blocks, evicting what they hold, and appends them to `table`. There must be as
+    /// many free.
+    pub(super) fn take(&mut self, count: u32, table: &mut Vec<BlockId>) {
+        debug_assert!(count <= self.free());
+        for _ in 0..count {
+            let id = if (self.blocks.len() as u32) < self.blocks_max {
+                self.blocks.push(Block::UNUSED);
+                self.blocks.len() as u32 - 1
+            } else {
+                let id = self.free_first;
+                self.unqueue(id);
+                if self.blocks[id as usize].named {
+                    self.evict(id);
+                }
+                id
+            };
+            self.blocks[id as usize].refs = 1;
+            table.push(id);
+        }
+    }
+
+    /// A block of the caller's, taken and not named yet, has been computed and holds the chain of the
+    /// caller's block `parent` and then this hash.
+    pub(super) fn name(&mut self, id: BlockId, parent: BlockId, hash: u64) -> Named {
+        if let Some(holder) = self.find(parent, hash) {
+            self.reuse(holder);
+            self.free_block(id);
+            return Named::Merged(holder);
+        }
+        if self.child(parent) == NONE {
+            *self.child_mut(parent) = id;
+        } else {
+            self.siblings.insert((parent, hash), id);
+        }
+        let block = &mut self.blocks[id as usize];
+        (block.hash, block.parent, block.named) = (hash, parent, true);
+        Named::New
+    }
+
+    /// A request gives up its blocks, which are in the order of its sequence.
+    pub(super) fn release(&mut self, table: &mut Vec<BlockId>) {
+        while let Some(id) = table.pop() {
+            self.free_block(id);
+        }
+    }
+
+    /// The hashes that lost their blocks since the last call, in that order.
+    pub(super) fn drain_evicted(&mut self) -> impl Iterator<Item = u64> {
+        self.evicted.drain(..)
+    }
+
+    /// Forgets everything, if no block is used. Returns whether it did.
+    pub(super) fn clear(&mut self) -> bool {
+        let unused = self.used() == 0;
+        if unused {
+            *self = Self { freed_total: self.freed_total + 1, ..Self::new(self.blocks_max) };
+        }
+        unused
+    }
+
+    /// Takes the name off a block without children.
+    fn evict(&mut self, id: BlockId) {
+        let block = &mut self.blocks[id as usize];
+        debug_assert_eq!(block.child, NONE, "a parent goes before its child");
+        block.named = false;
+        let (parent, hash) = (block.parent, block.hash);
+        if self.child(parent) == id {
+            *self.child_mut(parent) = NONE;
+        } else {
+            self.siblings.remove(&(parent, hash));
+        }
+        self.evicted.push(hash);
+    }
+
+    fn child(&self, parent: BlockId) -> BlockId {
+        if parent == ROOT { self.root_child } else { self.blocks[parent as usize].child }
+    }
+
+    fn child_mut(&mut self, parent: BlockId) -> &mut BlockId {
+        if parent == ROOT { &mut self.root_child } else { &mut self.blocks[parent as usize].child }
+    }
+
+    fn free_block(&mut self, id: BlockId) {
+        let block = &mut self.blocks[id as usize];
+        block.refs -= 1;
+        if block.refs > 0 {
+            return;
+        }
+        block.prev = self.free_last;
+        block.next = NONE;
+        match self.free_last {
+            NONE => self.free_first = id,
+            last => self.blocks[last as usize].next = id,
+        }
+        self.free_last = id;
+        self.free_len += 1;
+        self.freed_total += 1;
+    }
+
+    fn unqueue(&mut self, id: BlockId) {
+        let Block { prev, next, .. } = self.blocks[id as usize];
+        match prev {
+            NONE => self.free_first = next,
+            prev => self.blocks[prev as usize].next = next,
+        }
+        match next {
+            NONE => self.free_last = prev,
+            next => self.blocks[next as usize].prev = prev,
+        }
+        self.free_len -= 1;
+    }
+
+    /// Panics unless every block is accounted for once: `tables` are the blocks of all requests.
+    pub(super) fn check_invariants<'a>(&self, tables: impl Iterator<Item = &'a [BlockId]>) {
+        assert!(self.blocks.len() <= self.blocks_max as usize, "more blocks than memory");
+        let mut refs = vec![0u32; self.blocks.len()];
+        for &id in tables.flatten() {
+            refs[id as usize] += 1;
+        }
+        for (id, block) in self.blocks.iter().enumerate() {
+            assert_eq!(block.refs, refs[id], "block {id} has a reference that no request holds");
+        }
+        self.check_names();
+        self.check_queue();
+    }
+
+    fn check_names(&self) {
+        let named = |id: BlockId| id == ROOT || self.blocks[id as usize].named;
+        let mut children = usize::from(self.root_child != NONE);
+        let mut names = 0;
+        for (id, block) in self.blocks.iter().enumerate() {
+            children += usize::from(block.child != NONE);
+            if block.named {
+                names += 1;
+                let found = self.find(block.parent, block.hash);
+                assert_eq!(found, Some(id as BlockId), "block {id} cannot be found");
+                assert!(named(block.parent), "block {id} has lost its parent");
+            } else {
+                assert_eq!(block.child, NONE, "block {id} has a child and no name");
+            }
+        }
+        assert_eq!(names, children + self.siblings.len(), "a name leads to a block without it");
+    }
+
+    fn check_queue(&self) {
+        let (mut id, mut prev, mut len) = (self.free_first, NONE, 0);
+        while id != NONE {
+            let block = &self.blocks[id as usize];
+            assert_eq!(block.refs, 0, "block {id} is free and used");
+            assert_eq!(block.prev, prev, "block {id} is linked one way only");
+            (prev, id, len) = (id, block.next, len + 1);
+            assert!(len <= self.free_len, "the free queue is longer than counted");
+        }
+        assert_eq!(prev, self.free_last, "the free queue ends elsewhere");
+        assert_eq!(len, self.free_len, "the free queue is shorter than counted");
+        let free = self.blocks.iter().filter(|block| block.refs == 0).count();
+        assert_eq!(free, self.free_len as usize, "a free block is not in the queue");
+    }
+}
+
+impl Block {
+    const UNUSED: Self = Self { hash: 0, parent: ROOT, child: NONE, refs: 0, prev: NONE, next: NONE, named: false };
+}

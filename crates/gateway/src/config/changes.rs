@@ -1,0 +1,303 @@
+//! What differs between two configurations: pure, typed, printed line by line at reload.
+//!
+//! Things are told apart by name or id, so reordering is no change. A replica that moves to another variant is removed
+//! there and added here: its load starts from nothing. Every struct is taken apart without `..`, so that a new field
+//! cannot be forgotten. Values of secrets are compared but shown as `***`.
+
+use std::fmt;
+
+use super::model::{
+    Adapter, Component, Config, Copy, Endpoint, Health, Limits, Replica, Routing, Scrape, Timeouts, Variant,
+};
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What it is about.
+    pub subject: Subject,
+    /// What happened to it.
+    pub kind: ChangeKind,
+}
+
+/// What a [`Change`] is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// Settings that belong to no endpoint.
+    Gateway,
+    /// An endpoint.
+    Endpoint {
+        /// Its name.
+        endpoint: String,
+    },
+    /// A variant of an endpoint.
+    Variant {
+        /// Name of the endpoint.
+        endpoint: String,
+        /// Its name.
+        variant: String,
+    },
+    /// A replica of a variant.
+    Replica {
+        /// Name of the endpoint.
+        endpoint: String,
+        /// Name of the variant.
+        variant: String,
+        /// Its id.
+        replica: String,
+    },
+    /// An inference component of an endpoint.
+    Component {
+        /// Name of the endpoint.
+        endpoint: String,
+        /// Its name.
+        component: String,
+    },
+    /// An adapter of an endpoint.
+    Adapter {
+        /// Name of the endpoint.
+        endpoint: String,
+        /// Its name.
+        adapter: String,
+    },
+}
+
+/// What happened to a [`Subject`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// Only the new configuration has it. What it holds is not listed.
+    Added,
+    /// Only the old configuration has it. What it held is not listed.
+    Removed,
+    /// A setting has another value, which applies to what comes next.
+    Set {
+        /// Path of the setting within the subject: `timeouts.connect_ms`, `routing.strategy`.
+        key: &'static str,
+        /// As people read it.
+        old: String,
+        /// As people read it.
+        new: String,
+    },
+    /// A setting has another value, which applies only after a restart.
+    NeedsRestart {
+        /// Path of the setting.
+        key: &'static str,
+        /// As people read it.
+        old: String,
+        /// As people read it.
+        new: String,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subject = &self.subject;
+        match &self.kind {
+            ChangeKind::Added => write!(f, "{subject} added"),
+            ChangeKind::Removed => write!(f, "{subject} removed"),
+            ChangeKind::Set { key, old, new } => write!(f, "{subject}: {key} {old} -> {new}"),
+            ChangeKind::NeedsRestart { key, old, new } => {
+                write!(f, "{subject}: {key} {old} -> {new} needs a restart")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Gateway => write!(f, "gateway"),
+            Subject::Endpoint { endpoint } => write!(f, "endpoint {endpoint}"),
+            Subject::Variant { endpoint, variant } => write!(f, "variant {endpoint}/{variant}"),
+            Subject::Replica { endpoint, variant, replica } => write!(f, "replica {endpoint}/{variant}/{replica}"),
+            Subject::Component { endpoint, component } => write!(f, "component {endpoint}/{component}"),
+            Subject::Adapter { endpoint, adapter } => write!(f, "adapter {endpoint}/{adapter}"),
+        }
+    }
+}
+
+/// Every difference from `old` to `new`: settings first, then endpoint by endpoint in the order of `new`, the removed
+/// ones last. Empty exactly when both mean the same.
+pub fn changes(old: &Config, new: &Config) -> Vec<Change> {
+    let mut diff = Diff(Vec::new());
+    diff.gateway(old, new);
+    let subject = |e: &Endpoint| Subject::Endpoint { endpoint: e.name.clone() };
+    diff.matched(&old.endpoints, &new.endpoints, |e| &e.name, subject, Diff::endpoint);
+    diff.0
+}
+
+struct Diff(Vec<Change>);
+
+impl Diff {
+    /// Pairs things by name, reports those without a partner and compares the others. `name` must be unique.
+    fn matched<T>(
+        &mut self,
+        old: &[T],
+        new: &[T],
+        name: impl Fn(&T) -> &String,
+        subject: impl Fn(&T) -> Subject,
+        compare: impl Fn(&mut Self, &Subject, &T, &T),
+    ) {
+        let index = |things: &[T]| {
+            things.iter().enumerate().map(|(i, t)| (name(t).clone(), i)).collect::<std::collections::HashMap<_, _>>()
+        };
+        let (old_by_name, new_by_name) = (index(old), index(new));
+        for thing in new {
+            match old_by_name.get(name(thing)) {
+                Some(i) => compare(self, &subject(thing), &old[*i], thing),
+                None => self.0.push(Change { subject: subject(thing), kind: ChangeKind::Added }),
+            }
+        }
+        for thing in old.iter().filter(|thing| !new_by_name.contains_key(name(thing))) {
+            self.0.push(Change { subject: subject(thing), kind: ChangeKind::Removed });
+        }
+    }
+
+    fn set<T: PartialEq>(
+        &mut self,
+        subject: &Subject,
+        key: &'static str,
+        old: &T,
+        new: &T,
+        show: impl Fn(&T) -> String,
+    ) {
+        if old != new {
+            let kind = ChangeKind::Set { key, old: show(old), new: show(new) };
+            self.0.push(Change { subject: subject.clone(), kind });
+        }
+    }
+
+    fn set_shown<T: PartialEq + fmt::Display>(&mut self, subject: &Subject, key: &'static str, old: &T, new: &T) {
+        self.set(subject, key, old, new, T::to_string);
+    }
+
+    fn gateway(&mut self, old: &Config, new: &Config) {
+        let Config { listen, admin, hash_seed, limits, timeouts, health, metrics_scrape, endpoints: _ } = old;
+        let gateway = &Subject::Gateway;
+        for (key, old, new) in [("listen", listen, &new.listen), ("admin", admin, &new.admin)] {
+            if old != new {
+                let kind = ChangeKind::NeedsRestart { key, old: old.to_string(), new: new.to_string() };
+                self.0.push(Change { subject: Subject::Gateway, kind });
+            }
+        }
+        self.set(gateway, "hash_seed", hash_seed, &new.hash_seed, |_| "***".to_owned());
+        let Limits { body_bytes_max, header_bytes_max, prompt_bytes_max } = limits;
+        let now = &new.limits;
+        self.set_shown(gateway, "limits.body_bytes_max", body_bytes_max, &now.body_bytes_max);
+        self.set_shown(gateway, "limits.header_bytes_max", header_bytes_max, &now.header_bytes_max);
+        self.set_shown(gateway, "limits.prompt_bytes_max", prompt_bytes_max, &now.prompt_bytes_max);
+        let Timeouts { connect_ms, first_byte_ms, pool_idle_ms, drain_delay_ms, drain_ms } = timeouts;
+        let now = &new.timeouts;
+        self.set_shown(gateway, "timeouts.connect_ms", connect_ms, &now.connect_ms);
+        self.set_shown(gateway, "timeouts.first_byte_ms", first_byte_ms, &now.first_byte_ms);
+        self.set_shown(gateway, "timeouts.pool_idle_ms", pool_idle_ms, &now.pool_idle_ms);
+        self.set_shown(gateway, "timeouts.drain_delay_ms", drain_delay_ms, &now.drain_delay_ms);
+        self.set_shown(gateway, "timeouts.drain_ms", drain_ms, &now.drain_ms);
+        let Health { interval_ms, timeout_ms, failures, successes, path } = health;
+        let now = &new.health;
+        self.set_shown(gateway, "health.interval_ms", interval_ms, &now.interval_ms);
+        self.set_shown(gateway, "health.timeout_ms", timeout_ms, &now.timeout_ms);
+        self.set_shown(gateway, "health.failures", failures, &now.failures);
+        self.set_shown(gateway, "health.successes", successes, &now.successes);
+        self.set(gateway, "health.path", path, &now.path, |path| optional(path.as_deref()));
+        let Scrape { enabled, interval_ms, timeout_ms } = metrics_scrape;
+        let now = &new.metrics_scrape;
+        self.set_shown(gateway, "metrics_scrape.enabled", enabled, &now.enabled);
+        self.set_shown(gateway, "metrics_scrape.interval_ms", interval_ms, &now.interval_ms);
+        self.set_shown(gateway, "metrics_scrape.timeout_ms", timeout_ms, &now.timeout_ms);
+    }
+
+    fn endpoint(&mut self, subject: &Subject, old: &Endpoint, new: &Endpoint) {
+        // An endpoint's routing only stands in for its variants', which are compared below.
+        let Endpoint { name, models, forward_authorization, routing: _, variants, components, adapters } = old;
+        self.set(subject, "models", models, &new.models, |models| joined(models));
+        self.set_shown(subject, "forward_authorization", forward_authorization, &new.forward_authorization);
+        let endpoint = || name.clone();
+        let variant = |v: &Variant| Subject::Variant { endpoint: endpoint(), variant: v.name.clone() };
+        self.matched(
+            variants,
+            &new.variants,
+            |v| &v.name,
+            variant,
+            |diff, subject, old, new| {
+                diff.variant(name, subject, old, new);
+            },
+        );
+        let component = |c: &Component| Subject::Component { endpoint: endpoint(), component: c.name.clone() };
+        self.matched(components, &new.components, |c| &c.name, component, Self::component);
+        let adapter = |a: &Adapter| Subject::Adapter { endpoint: endpoint(), adapter: a.name.clone() };
+        self.matched(adapters, &new.adapters, |a| &a.name, adapter, Self::adapter);
+    }
+
+    fn variant(&mut self, endpoint: &str, subject: &Subject, old: &Variant, new: &Variant) {
+        let Variant { name, weight, routing, replicas } = old;
+        self.set_shown(subject, "weight", weight, &new.weight);
+        self.routing(subject, routing, &new.routing);
+        let replica = |r: &Replica| Subject::Replica {
+            endpoint: endpoint.to_owned(),
+            variant: name.clone(),
+            replica: r.id.clone(),
+        };
+        self.matched(replicas, &new.replicas, |r| &r.id, replica, Self::replica);
+    }
+
+    fn routing(&mut self, subject: &Subject, old: &Routing, new: &Routing) {
+        let Routing {
+            strategy,
+            prefix_length,
+            concurrency_threshold,
+            native_prefix_source,
+            tenant_header,
+            session_header,
+        } = old;
+        self.set_shown(subject, "routing.strategy", strategy, &new.strategy);
+        self.set_shown(subject, "routing.prefix_length", prefix_length, &new.prefix_length);
+        self.set_shown(subject, "routing.concurrency_threshold", concurrency_threshold, &new.concurrency_threshold);
+        self.set(subject, "routing.native_prefix_source", native_prefix_source, &new.native_prefix_source, |source| {
+            source.as_str().to_owned()
+        });
+        self.set_shown(subject, "routing.tenant_header", tenant_header, &new.tenant_header);
+        self.set_shown(subject, "routing.session_header", session_header, &new.session_header);
+    }
+
+    fn replica(&mut self, subject: &Subject, old: &Replica, new: &Replica) {
+        let Replica { id: _, url, weight, api, api_key, labels } = old;
+        self.set_shown(subject, "url", url, &new.url);
+        self.set_shown(subject, "weight", weight, &new.weight);
+        self.set(subject, "api", api, &new.api, |api| api.as_str().to_owned());
+        self.set(subject, "api_key", api_key, &new.api_key, |key| optional(key.as_ref()));
+        self.set(subject, "labels", labels, &new.labels, |labels| {
+            let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            joined(&pairs)
+        });
+    }
+
+    fn component(&mut self, subject: &Subject, old: &Component, new: &Component) {
+        let Component { name: _, variant, copies } = old;
+        self.set(subject, "variant", variant, &new.variant, |variant| optional(variant.as_deref()));
+        self.set(subject, "copies", copies, &new.copies, |copies| {
+            joined(&copies.iter().map(copy_words).collect::<Vec<_>>())
+        });
+    }
+
+    fn adapter(&mut self, subject: &Subject, old: &Adapter, new: &Adapter) {
+        let Adapter { name: _, component, base, replicas } = old;
+        self.set(subject, "component", component, &new.component, |name| optional(name.as_deref()));
+        self.set(subject, "base", base, &new.base, |name| optional(name.as_deref()));
+        self.set(subject, "replicas", replicas, &new.replicas, |ids| {
+            ids.as_deref().map_or_else(|| "all".to_owned(), joined)
+        });
+    }
+}
+
+fn copy_words(copy: &Copy) -> String {
+    let Copy { replica, url } = copy;
+    url.as_ref().map_or_else(|| replica.clone(), |url| format!("{replica} at {url}"))
+}
+
+fn optional<T: fmt::Display>(value: Option<T>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+}
+
+fn joined(values: &[String]) -> String {
+    format!("[{}]", values.join(", "))
+}

@@ -1,0 +1,132 @@
+//! Everything that is not the fleet. Ranges are documented with the fields in `model.rs`.
+
+use std::net::SocketAddr;
+
+use super::super::model::{Config, Health, Limits, Scrape, Timeouts};
+use super::super::replica_url::is_path;
+use super::super::report::{Report, TOP};
+use super::super::secret::resolve;
+use super::super::yaml::Node;
+use super::Context;
+use super::fields::{Fields, text, whole_number, wrong_type, wrong_type_with};
+
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// Idle time after which vLLM and SGLang close a connection.
+const ENGINE_IDLE_MS: u64 = 5_000;
+
+/// `listen` and `admin`, which cannot share a port.
+pub(super) fn addresses(fields: &mut Fields<'_>, report: &mut Report<'_>) -> (SocketAddr, SocketAddr) {
+    let nodes = (fields.get("listen"), fields.get("admin"));
+    let listen = nodes.0.and_then(|n| address(n, "listen", report)).unwrap_or(Config::LISTEN_DEFAULT);
+    let admin = nodes.1.and_then(|n| address(n, "admin", report)).unwrap_or(Config::ADMIN_DEFAULT);
+    let overlap = listen.ip() == admin.ip() || listen.ip().is_unspecified() || admin.ip().is_unspecified();
+    if overlap && listen.port() == admin.port() && admin.port() != 0 {
+        let span = nodes.1.or(nodes.0).map_or(TOP, |node| node.span);
+        report.error_with(span, format!("listen {listen} and admin {admin} overlap"), "give them different ports");
+    }
+    (listen, admin)
+}
+
+fn address(node: &Node, key: &'static str, report: &mut Report<'_>) -> Option<SocketAddr> {
+    let written = text(node, key, report)?;
+    if let Ok(address) = written.parse() {
+        return Some(address);
+    }
+    let port = written.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let help = match (port, written.starts_with("localhost:")) {
+        (Some(port), true) => format!("write 127.0.0.1:{port}"),
+        (Some(port), false) if written.len() < 7 => format!("write 0.0.0.0:{port} or 127.0.0.1:{port}"),
+        _ => "host names are not looked up here; an ipv6 address needs brackets".to_owned(),
+    };
+    wrong_type_with(node, key, "an ip address with a port", help, report);
+    None
+}
+
+/// The seed may come from outside like a secret, and is never quoted.
+pub(super) fn hash_seed(fields: &mut Fields<'_>, context: &mut Context<'_, '_>) -> u64 {
+    let Some(node) = fields.get("hash_seed") else { return 0 };
+    let Some(written) = text(node, "hash_seed", context.report) else { return 0 };
+    match resolve(written, context.secrets) {
+        Ok(value) => whole_number(value.trim()).unwrap_or_else(|| {
+            let message = format!("hash_seed must be a whole number from 0 to {}", u64::MAX);
+            context.report.error_with(node.span, message, "decimal, or hexadecimal after 0x");
+            0
+        }),
+        Err(reason) => {
+            context.report.error(node.span, format!("hash_seed: {reason}"));
+            0
+        }
+    }
+}
+
+pub(super) fn limits(node: Option<&Node>, report: &mut Report<'_>) -> Limits {
+    let default = Limits::default();
+    let Some(mut fields) = node.and_then(|node| Fields::of(node, "limits", report)) else { return default };
+    let limits = Limits {
+        body_bytes_max: fields.integer("body_bytes_max", default.body_bytes_max, 1 << 10..=1 << 30, report),
+        header_bytes_max: fields.integer("header_bytes_max", default.header_bytes_max, 8 << 10..=1 << 20, report),
+        prompt_bytes_max: fields.integer("prompt_bytes_max", default.prompt_bytes_max, 1 << 10..=64 << 20, report),
+    };
+    fields.finish(report);
+    limits
+}
+
+pub(super) fn timeouts(node: Option<&Node>, report: &mut Report<'_>) -> Timeouts {
+    let default = Timeouts::default();
+    let Some(mut fields) = node.and_then(|node| Fields::of(node, "timeouts", report)) else { return default };
+    let timeouts = Timeouts {
+        connect_ms: fields.integer("connect_ms", default.connect_ms, 1..=10 * MINUTE_MS, report),
+        first_byte_ms: fields.integer("first_byte_ms", default.first_byte_ms, 1..=DAY_MS, report),
+        pool_idle_ms: fields.integer("pool_idle_ms", default.pool_idle_ms, 0..=HOUR_MS, report),
+        drain_delay_ms: fields.integer("drain_delay_ms", default.drain_delay_ms, 0..=HOUR_MS, report),
+        drain_ms: fields.integer("drain_ms", default.drain_ms, 0..=DAY_MS, report),
+    };
+    if timeouts.pool_idle_ms >= ENGINE_IDLE_MS {
+        report.warn(
+            fields.key_span("pool_idle_ms").unwrap_or(TOP),
+            format!(
+                "pool_idle_ms {} is not below the {ENGINE_IDLE_MS} after which engines close",
+                timeouts.pool_idle_ms
+            ),
+            "a request sent in the moment of closing fails; keep it below unless the engines are set otherwise",
+        );
+    }
+    fields.finish(report);
+    timeouts
+}
+
+pub(super) fn health(node: Option<&Node>, report: &mut Report<'_>) -> Health {
+    let default = Health::default();
+    let Some(mut fields) = node.and_then(|node| Fields::of(node, "health", report)) else { return default };
+    let health = Health {
+        interval_ms: fields.integer("interval_ms", default.interval_ms, 10..=HOUR_MS, report),
+        timeout_ms: fields.integer("timeout_ms", default.timeout_ms, 1..=10 * MINUTE_MS, report),
+        failures: fields.integer("failures", default.failures, 1..=1_000, report),
+        successes: fields.integer("successes", default.successes, 1..=1_000, report),
+        path: fields.get("path").and_then(|node| path(node, report)),
+    };
+    fields.finish(report);
+    health
+}
+
+fn path(node: &Node, report: &mut Report<'_>) -> Option<String> {
+    let written = text(node, "path", report)?;
+    if !is_path(written) {
+        wrong_type(node, "path", "a path such as /health", report);
+    }
+    Some(written.to_owned())
+}
+
+pub(super) fn scrape(node: Option<&Node>, report: &mut Report<'_>) -> Scrape {
+    let default = Scrape::default();
+    let Some(mut fields) = node.and_then(|node| Fields::of(node, "metrics_scrape", report)) else { return default };
+    let scrape = Scrape {
+        enabled: fields.boolean("enabled", default.enabled, report),
+        interval_ms: fields.integer("interval_ms", default.interval_ms, 100..=HOUR_MS, report),
+        timeout_ms: fields.integer("timeout_ms", default.timeout_ms, 1..=10 * MINUTE_MS, report),
+    };
+    fields.finish(report);
+    scrape
+}

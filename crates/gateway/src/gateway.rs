@@ -1,0 +1,112 @@
+//! The gateway: what all connections share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use http::{Response, StatusCode};
+use kvroute_core::fleet::State;
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::config::{self, Change, Config};
+use crate::monitor::Monitors;
+use crate::request::call::Probe;
+use crate::response::body::ResponseBody;
+use crate::snapshot::Snapshot;
+use crate::telemetry::Telemetry;
+
+/// The state shared by all connections of one gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    telemetry: Arc<Telemetry>,
+    clock: Clock,
+    monitors: Mutex<Monitors>,
+    draining: AtomicBool,
+}
+
+impl Gateway {
+    /// A gateway with its first configuration. Must be called within a Tokio runtime: it starts watching the replicas.
+    pub(crate) fn start(config: Config) -> Arc<Self> {
+        let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::next(None, config)));
+        let telemetry = Arc::new(Telemetry::new(snapshot.clone()));
+        let gateway = Self {
+            snapshot,
+            telemetry,
+            clock: Clock::start(),
+            monitors: Mutex::default(),
+            draining: AtomicBool::new(false),
+        };
+        gateway.monitors.lock().follow(&gateway.snapshot());
+        Arc::new(gateway)
+    }
+
+    /// Puts a new configuration in force; gives what changed. Requests under way keep what they began with.
+    pub fn apply(&self, config: Config) -> Vec<Change> {
+        let mut monitors = self.monitors.lock(); // one reload at a time
+        let before = self.snapshot();
+        let changes = config::changes(&before.config, &config);
+        self.snapshot.store(Arc::new(Snapshot::next(Some(&before), config)));
+        monitors.follow(&self.snapshot());
+        self.telemetry.reloaded(true);
+        changes
+    }
+
+    /// A new configuration could not be read; the one in force stays.
+    pub fn reload_failed(&self) {
+        self.telemetry.reloaded(false);
+    }
+
+    /// The metrics page.
+    ///
+    /// # Errors
+    /// Only if a value cannot be written as text.
+    pub fn metrics_page(&self) -> Result<String, std::fmt::Error> {
+        self.telemetry.page()
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    pub(crate) fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.telemetry
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// From now on the gateway says that it is not ready.
+    pub(crate) fn start_draining(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers a question about the gateway itself.
+    pub(crate) fn probe(&self, probe: Probe) -> Response<ResponseBody> {
+        let (status, text) = match probe {
+            Probe::Live => (StatusCode::OK, "ok\n".to_owned()),
+            Probe::Ready => match self.not_ready() {
+                None => (StatusCode::OK, "ready\n".to_owned()),
+                Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+            },
+        };
+        let mut response = Response::new(ResponseBody::full(text));
+        *response.status_mut() = status;
+        response
+    }
+
+    /// Why no traffic should be sent here, if it should not.
+    fn not_ready(&self) -> Option<String> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Some("draining".to_owned());
+        }
+        if !self.monitors.lock().all_have_looked() {
+            return Some("replicas have not been checked yet".to_owned());
+        }
+        let snapshot = self.snapshot();
+        let is_ready = snapshot.fleet.replicas().any(|replica| replica.live.state() == State::Ready);
+        (!is_ready).then(|| "no replica is ready".to_owned())
+    }
+}

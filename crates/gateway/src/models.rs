@@ -1,0 +1,72 @@
+//! `/v1/models`: what the replicas serve, merged.
+//!
+//! All ready replicas are asked at once; of equal ids the first replica's entry is kept whole. Replicas that do not answer
+//! in time are left out, so the list is what can be had now. Where no replica lists anything, the names of the
+//! configuration are the list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use kvroute_core::fleet::State;
+use kvroute_wire::openai::merge_models;
+use tokio::task::JoinSet;
+
+use crate::response::body::ResponseBody;
+use crate::snapshot::Snapshot;
+use crate::upstream::body::Pieces;
+use crate::upstream::target::Target;
+
+const LIST_BYTES_MAX: usize = 1 << 20;
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The merged list.
+pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Response<ResponseBody> {
+    let mut asked = JoinSet::new();
+    for (order, (_, _, replica)) in snapshot.replicas().enumerate() {
+        if replica.live.state() == State::Ready {
+            let (snapshot, target) = (snapshot.clone(), snapshot.target(replica.target).clone());
+            asked.spawn(async move { (order, ask(&snapshot, &target).await) });
+        }
+    }
+    let mut lists: Vec<(usize, Bytes)> =
+        asked.join_all().await.into_iter().filter_map(|(order, list)| Some((order, list?))).collect();
+    lists.sort_by_key(|(order, _)| *order);
+    let configured = configured(snapshot);
+    let mut bodies: Vec<&[u8]> = lists.iter().map(|(_, list)| &list[..]).collect();
+    bodies.push(&configured);
+    let mut response = Response::new(ResponseBody::full(merge_models(&bodies, LIST_BYTES_MAX).body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+async fn ask(snapshot: &Snapshot, target: &Target) -> Option<Bytes> {
+    let mut request = Request::new(Pieces::default());
+    *request.uri_mut() = target.uri(&PathAndQuery::from_static("/v1/models"))?;
+    if let Some(key) = &target.authorization {
+        request.headers_mut().insert(header::AUTHORIZATION, key.clone());
+    }
+    let answer = async {
+        let response = snapshot.client.send(request, TIMEOUT).await.ok()?;
+        let is_good = response.status().is_success();
+        let body = Limited::new(response.into_body(), LIST_BYTES_MAX).collect().await.ok()?;
+        is_good.then(|| body.to_bytes())
+    };
+    tokio::time::timeout(TIMEOUT, answer).await.ok().flatten()
+}
+
+/// The names that the configuration gives endpoints and adapters.
+fn configured(snapshot: &Snapshot) -> Vec<u8> {
+    let names = snapshot
+        .config
+        .endpoints
+        .iter()
+        .flat_map(|endpoint| endpoint.models.iter().chain(endpoint.adapters.iter().map(|adapter| &adapter.name)));
+    let models =
+        names.map(|id| serde_json::json!({ "id": id, "object": "model", "created": 0, "owned_by": "kvroute" }));
+    let list = serde_json::json!({ "object": "list", "data": models.collect::<Vec<_>>() });
+    list.to_string().into_bytes()
+}

@@ -1,0 +1,186 @@
+//! What a path and method ask for.
+
+use http::Method;
+use kvroute_wire::request::Shape;
+use kvroute_wire::sagemaker::{self, Route};
+
+use super::Refusal;
+use crate::config;
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) enum Call {
+    /// How the gateway itself is.
+    Probe(Probe),
+    /// The models of all endpoints.
+    Models,
+    /// Something a replica answers.
+    Inference(Inference),
+    /// The path exists with another method.
+    WrongMethod {
+        /// The method it exists with.
+        allowed: &'static str,
+    },
+    /// No such path.
+    Unknown,
+}
+
+/// A question about the gateway itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Probe {
+    /// Whether the process works.
+    Live,
+    /// Whether it should get traffic.
+    Ready,
+}
+
+/// A request for a replica.
+#[derive(Debug)]
+pub(crate) struct Inference {
+    /// In which API's terms it is asked and answered.
+    pub(crate) api: Api,
+    /// The endpoint, where the path names it.
+    pub(crate) endpoint: Option<String>,
+    /// The inference component, where the path names it.
+    pub(crate) component: Option<String>,
+    /// The path to ask an OpenAI-shaped engine for.
+    pub(crate) path: String,
+    /// Whether its body is a prompt to be routed by.
+    pub(crate) has_prompt: bool,
+    /// Whether the answer is to be framed as an AWS event stream.
+    pub(crate) streams: bool,
+}
+
+/// The API of a request: how errors look, and what is done to headers and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    /// OpenAI's, also at SageMaker's `/endpoints/{name}/openai` paths.
+    OpenAi,
+    /// SageMaker's native one.
+    SageMaker,
+}
+
+/// What kind of prompt a body holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyShape {
+    /// `messages`.
+    Chat,
+    /// `prompt`.
+    Completion,
+    /// Neither, or it could not be read.
+    Other,
+}
+
+impl From<Shape> for BodyShape {
+    fn from(shape: Shape) -> Self {
+        match shape {
+            Shape::Chat => Self::Chat,
+            Shape::Completion => Self::Completion,
+            Shape::Other => Self::Other,
+        }
+    }
+}
+
+impl Call {
+    /// What this method and path ask for.
+    pub(crate) fn of(method: &Method, path: &str) -> Self {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        match path {
+            "/livez" | "/health" => return Self::Probe(Probe::Live),
+            "/readyz" | "/ping" => return Self::Probe(Probe::Ready),
+            "/v1/models" if reads => return Self::Models,
+            "/v1/models" => return Self::WrongMethod { allowed: "GET" },
+            "/v1/chat/completions" | "/v1/completions" if method == Method::POST => {
+                return Self::Inference(Inference::open_ai(path, true));
+            }
+            "/v1/chat/completions" | "/v1/completions" => return Self::WrongMethod { allowed: "POST" },
+            _ if path.len() > 4 && path.starts_with("/v1/") => {
+                return Self::Inference(Inference::open_ai(path, false));
+            }
+            _ => {}
+        }
+        match sagemaker::parse_path(path) {
+            None => Self::Unknown,
+            Some(_) if method != Method::POST => Self::WrongMethod { allowed: "POST" },
+            Some(Route::Invoke { endpoint }) => Self::Inference(Inference::native(endpoint.into_owned(), false)),
+            Some(Route::InvokeStream { endpoint }) => Self::Inference(Inference::native(endpoint.into_owned(), true)),
+            Some(Route::ChatCompletions { endpoint, component }) => Self::Inference(Inference {
+                endpoint: Some(endpoint.into_owned()),
+                component: component.map(std::borrow::Cow::into_owned),
+                ..Inference::open_ai("/v1/chat/completions", true)
+            }),
+        }
+    }
+
+    /// In which API's terms to answer.
+    pub(crate) fn api(&self) -> Api {
+        match self {
+            Self::Inference(inference) => inference.api,
+            _ => Api::OpenAi,
+        }
+    }
+}
+
+impl Inference {
+    fn open_ai(path: &str, has_prompt: bool) -> Self {
+        let path = path.to_owned();
+        Self { api: Api::OpenAi, endpoint: None, component: None, path, has_prompt, streams: false }
+    }
+
+    fn native(endpoint: String, streams: bool) -> Self {
+        let (path, endpoint) = (String::new(), Some(endpoint));
+        Self { api: Api::SageMaker, endpoint, component: None, path, has_prompt: true, streams }
+    }
+}
+
+/// The path for a native request: SageMaker's own where the replica has it, else the one that the body's shape names.
+pub(crate) fn native_path(api: config::Api, shape: BodyShape) -> Result<&'static str, Refusal> {
+    match (api, shape) {
+        (config::Api::SageMaker, _) => Ok("/invocations"),
+        (config::Api::OpenAi, BodyShape::Chat) => Ok("/v1/chat/completions"),
+        (config::Api::OpenAi, BodyShape::Completion) => Ok("/v1/completions"),
+        (config::Api::OpenAi, BodyShape::Other) => Err(Refusal::no_native_path()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(method: Method, path: &str) -> String {
+        match Call::of(&method, path) {
+            Call::Inference(i) => {
+                let prompt = if i.has_prompt { "prompt" } else { "load" };
+                format!("{:?} {} {} {prompt}", i.api, i.endpoint.as_deref().unwrap_or("-"), i.path)
+            }
+            Call::Probe(probe) => format!("{probe:?}"),
+            Call::Models => "models".to_owned(),
+            Call::WrongMethod { allowed } => format!("only {allowed}"),
+            Call::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    #[test]
+    fn paths_and_methods_are_told_apart() {
+        for (method, path, expected) in [
+            (Method::POST, "/v1/chat/completions", "OpenAi - /v1/chat/completions prompt"),
+            (Method::POST, "/v1/completions", "OpenAi - /v1/completions prompt"),
+            (Method::POST, "/v1/embeddings", "OpenAi - /v1/embeddings load"),
+            (Method::GET, "/v1/models", "models"),
+            (Method::GET, "/v1/models/m", "OpenAi - /v1/models/m load"),
+            (Method::GET, "/v1/chat/completions", "only POST"),
+            (Method::DELETE, "/v1/models", "only GET"),
+            (Method::POST, "/endpoints/e/invocations", "SageMaker e  prompt"),
+            (Method::POST, "/endpoints/e/invocations-response-stream", "SageMaker e  prompt"),
+            (Method::POST, "/endpoints/e/openai/v1/chat/completions", "OpenAi e /v1/chat/completions prompt"),
+            (Method::GET, "/endpoints/e/invocations", "only POST"),
+            (Method::GET, "/livez", "Live"),
+            (Method::GET, "/ping", "Ready"),
+            (Method::GET, "/", "unknown"),
+            (Method::GET, "/v1/", "unknown"),
+            (Method::POST, "/v2/chat", "unknown"),
+        ] {
+            assert_eq!(told(method.clone(), path), expected, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What routing may look at, from a request's head and scanned body.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
+use kvroute_core::hash;
+use kvroute_core::routing::NativePrefixSource;
+
+use super::call::{Api, Inference};
+use super::headers::Params;
+use super::read::Received;
+use crate::config;
+use crate::snapshot::Snapshot;
+
+/// Seeds of hashes of names, so that a session called like a tenant is not that tenant.
+const TENANT_SEED: u64 = 1;
+const SESSION_SEED: u64 = 2;
+const SALT_SEED: u64 = 3;
+
+/// The facts of a request to the endpoint at `index`.
+pub(crate) fn of(
+    snapshot: &Snapshot,
+    index: usize,
+    call: &Inference,
+    headers: &HeaderMap,
+    params: &Params,
+    received: &Received,
+) -> RequestFacts {
+    let endpoint = snapshot.endpoint_config(index);
+    let seeded = |seed: u64| snapshot.prompt.seed ^ seed;
+    let fields = received.fields();
+    let cache_key = fields.and_then(|fields| fields.prompt_cache_key.as_deref()).map(str::as_bytes);
+    let tenant = header(headers, &endpoint.routing.tenant_header).or(cache_key);
+    let session = header(headers, &endpoint.routing.session_header)
+        .or(params.session.as_deref().map(str::as_bytes))
+        .or(cache_key);
+    let salt = fields.and_then(|fields| fields.cache_salt.as_deref());
+
+    let mut facts = RequestFacts {
+        model: fields.and_then(|fields| fields.model.clone()),
+        variant: params.variant.clone(),
+        component: params.component.clone(),
+        tenant: tenant.map(|tenant| hash::bytes(tenant, seeded(TENANT_SEED))),
+        session: session.map(|session| hash::bytes(session, seeded(SESSION_SEED))),
+        cache_salt: salt.map(|salt| hash::bytes(salt.as_bytes(), seeded(SALT_SEED))),
+        prompt_tokens_estimated: tokens_of_bytes(received.prompt.text_bytes),
+        streams: call.streams || fields.is_some_and(|fields| fields.stream),
+        ..RequestFacts::default()
+    };
+    if call.has_prompt {
+        let keys = endpoint.variants.iter().map(|variant| prefix_key(&variant.routing, call.api, received, seeded(0)));
+        facts.prefix_keys = keys.collect();
+        facts.prompt = received.prompt.clone();
+        if let Some(scope) = facts.scope() {
+            facts.prompt.chain.scope(scope);
+        }
+    } else {
+        // What the path is for is not known here; it goes by load.
+        facts.session = None;
+    }
+    facts
+}
+
+/// What `prefix_aware` hashes at a variant.
+fn prefix_key(routing: &config::Routing, api: Api, received: &Received, seed: u64) -> Option<u64> {
+    match (api, routing.native_prefix_source) {
+        (Api::SageMaker, NativePrefixSource::BodyBytes) => {
+            let beginning = received.pieces.first(routing.prefix_length as usize);
+            (!beginning.is_empty()).then(|| hash::bytes(&beginning, seed))
+        }
+        (Api::SageMaker, NativePrefixSource::MessageText) | (Api::OpenAi, _) => {
+            received.prompt.key(routing.prefix_length)
+        }
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
+    headers.get(name).map(HeaderValue::as_bytes).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,126 @@
+//! Reads a request's body, and scans it while it arrives: once it is here, what routing needs is known.
+
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use kvroute_core::prompt::{Prompt, PromptHasher};
+use kvroute_wire::request::{Fields, Limits, MEDIA_END, Outcome, PromptSink, RequestScanner, Scan};
+
+use super::Refusal;
+use super::call::BodyShape;
+use crate::snapshot::Snapshot;
+use crate::upstream::body::Pieces;
+
+/// A body with what was found in it.
+#[derive(Debug)]
+pub(crate) struct Received {
+    /// The bytes, to be passed on.
+    pub(crate) pieces: Pieces,
+    scan: Option<Scan>,
+    /// The prompt; empty where it could not be read.
+    pub(crate) prompt: Prompt,
+}
+
+impl Received {
+    /// The fields of the body, where it is JSON.
+    pub(crate) fn fields(&self) -> Option<&Fields> {
+        self.scan.as_ref().map(|scan| &scan.fields)
+    }
+
+    /// What kind of prompt the body holds.
+    pub(crate) fn shape(&self) -> BodyShape {
+        self.scan.as_ref().map_or(BodyShape::Other, |scan| scan.shape.into())
+    }
+
+    /// Why the prompt could not be read, if the body is one that should have had one.
+    pub(crate) fn unscanned(&self) -> Option<&'static str> {
+        match self.scan.as_ref()?.outcome {
+            Outcome::Complete | Outcome::Ambiguous => None,
+            Outcome::HeldTooLong => Some("role_after_long_content"),
+            Outcome::Malformed { .. } => Some("malformed"),
+            Outcome::TooDeep => Some("too_deep"),
+            Outcome::NotAnObject => Some("not_an_object"),
+            Outcome::Truncated => Some("truncated"),
+            Outcome::Empty => Some("empty"),
+        }
+    }
+}
+
+/// Reads the whole body.
+pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Snapshot) -> Result<Received, Refusal> {
+    let bytes_max = snapshot.config.limits.body_bytes_max as u64;
+    if body.size_hint().lower() > bytes_max {
+        return Err(Refusal::body_too_large(bytes_max));
+    }
+    let mut scanner = is_scannable(headers)
+        .then(|| RequestScanner::new(HashingSink(PromptHasher::new(snapshot.prompt.clone())), Limits::default()));
+    let mut pieces = Pieces::default();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Refusal::body_unreadable(&error))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if pieces.len() + piece.len() as u64 > bytes_max {
+            return Err(Refusal::body_too_large(bytes_max));
+        }
+        if let Some(scanner) = &mut scanner {
+            scanner.feed(&piece);
+        }
+        if !piece.is_empty() {
+            pieces.push(piece);
+        }
+    }
+    let (scan, prompt) = match scanner.map(RequestScanner::finish) {
+        Some((scan, sink)) => (Some(scan), sink.0.finish()),
+        None => (None, Prompt::default()),
+    };
+    let mut received = Received { pieces: pieces.complete(), scan, prompt };
+    if received.unscanned().is_some() {
+        // What was hashed before the fault may be any part of the prompt: not something to route by.
+        received.prompt = Prompt::default();
+    }
+    Ok(received)
+}
+
+/// JSON, or not said to be anything else: boto3 and curl often do not say.
+fn is_scannable(headers: &HeaderMap) -> bool {
+    let is_encoded = headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity");
+    let media_type = headers.get(header::CONTENT_TYPE).map_or(&b"application/json"[..], |value| value.as_bytes());
+    let media_type = media_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let binary: [&[u8]; 3] = [b"multipart/form-data", b"application/octet-stream", b"audio/"];
+    !is_encoded
+        && !binary
+            .iter()
+            .any(|kind| media_type.len() >= kind.len() && media_type[..kind.len()].eq_ignore_ascii_case(kind))
+}
+
+/// Hashes what the scanner finds.
+struct HashingSink(PromptHasher);
+
+impl PromptSink for HashingSink {
+    fn segment(&mut self, role: &[u8]) {
+        self.0.segment(role);
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        self.0.text(bytes);
+    }
+
+    fn token_ids(&mut self, ids: &[u32]) {
+        self.0.token_ids(ids);
+    }
+
+    fn media(&mut self, bytes: &[u8]) {
+        match bytes.split_last() {
+            Some((&MEDIA_END, rest)) => {
+                self.0.media(rest);
+                self.0.end_media();
+            }
+            _ => self.0.media(bytes),
+        }
+    }
+
+    fn end_segment(&mut self) {}
+
+    fn is_full(&self) -> bool {
+        self.0.is_full()
+    }
+}

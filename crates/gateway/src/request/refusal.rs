@@ -1,0 +1,208 @@
+//! Answers that the gateway gives itself, in the shape of the API that was asked.
+
+use std::fmt;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use kvroute_core::router::NoRoute;
+use kvroute_wire::openai::ErrorBody;
+use kvroute_wire::sagemaker::{HeaderError, ServiceError, header as names};
+
+use super::call::Api;
+use crate::response::body::ResponseBody;
+
+/// What a client is told to wait before it tries again, where waiting may help.
+const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
+
+/// Why the request is not answered by a replica.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    kind: RefusalKind,
+    message: String,
+    /// A replica was asked, so the request is counted elsewhere.
+    was_asked: bool,
+}
+
+/// The kinds of refusals: status, and names in both APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalKind {
+    /// The request breaks a rule.
+    Invalid,
+    /// No such path.
+    UnknownPath,
+    /// The path has no such method.
+    WrongMethod(&'static str),
+    /// No endpoint serves this model.
+    UnknownModel,
+    /// No such endpoint, variant or component.
+    UnknownName,
+    /// The body is larger than allowed.
+    BodyTooLarge,
+    /// Nothing can take the request now.
+    Unavailable,
+    /// The connection to the replica was lost before its answer.
+    Lost,
+    /// The replica did not answer in time.
+    Timeout,
+}
+
+impl RefusalKind {
+    /// Status on the OpenAI API, type and code in its body, name in metrics.
+    fn open_ai(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::Invalid => (StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_request"),
+            Self::UnknownPath => (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_path"),
+            Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "method_not_allowed"),
+            Self::UnknownModel => (StatusCode::NOT_FOUND, "invalid_request_error", "model_not_found"),
+            Self::UnknownName => (StatusCode::NOT_FOUND, "invalid_request_error", "not_found"),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "body_too_large"),
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_replica"),
+            Self::Lost => (StatusCode::BAD_GATEWAY, "server_error", "replica_lost"),
+            Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "server_error", "replica_timeout"),
+        }
+    }
+
+    fn sagemaker(self, message: String) -> ServiceError {
+        match self {
+            Self::Invalid
+            | Self::UnknownPath
+            | Self::WrongMethod(_)
+            | Self::UnknownModel
+            | Self::UnknownName
+            | Self::BodyTooLarge => ServiceError::ValidationError { message },
+            Self::Unavailable => ServiceError::ServiceUnavailable { message },
+            // SageMaker blames the model where its container does not answer; there is no status to report.
+            Self::Lost | Self::Timeout => ServiceError::ModelError {
+                original_message: message.clone(),
+                message,
+                original_status: 0,
+                log_stream_arn: String::new(),
+            },
+        }
+    }
+}
+
+impl Refusal {
+    /// A refusal of this kind. `message` says what was wrong and what to do.
+    pub(crate) fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), was_asked: false }
+    }
+
+    /// A refusal of a request for which a replica was asked in vain.
+    pub(crate) fn after_asking(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self { was_asked: true, ..Self::new(kind, message) }
+    }
+
+    /// Whether a replica was asked.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.was_asked
+    }
+
+    /// The name in metrics.
+    pub(crate) fn name(&self) -> &'static str {
+        self.kind.open_ai().2
+    }
+
+    /// The status with which `api` gets it.
+    pub(crate) fn code(&self, api: Api) -> u16 {
+        match (api, self.kind) {
+            (Api::OpenAi, kind) => kind.open_ai().0.as_u16(),
+            (Api::SageMaker, RefusalKind::BodyTooLarge) => 413,
+            (Api::SageMaker, kind) => kind.sagemaker(String::new()).reply().status,
+        }
+    }
+
+    /// The answer.
+    pub(crate) fn response(self, api: Api) -> Response<ResponseBody> {
+        let code = self.code(api);
+        let (body, error_type) = match api {
+            Api::OpenAi => {
+                let (_, error_type, code) = self.kind.open_ai();
+                let body = ErrorBody { message: &self.message, error_type, param: None, code: Some(code) };
+                (body.render(), None)
+            }
+            Api::SageMaker => {
+                let reply = self.kind.sagemaker(self.message).reply();
+                (reply.body, Some(reply.error_type))
+            }
+        };
+        let mut response = Response::new(ResponseBody::full(body));
+        *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(error_type) = error_type {
+            headers.insert(names::ERROR_TYPE, HeaderValue::from_static(error_type));
+        }
+        match self.kind {
+            RefusalKind::WrongMethod(allowed) => drop(headers.insert(header::ALLOW, HeaderValue::from_static(allowed))),
+            RefusalKind::Unavailable => drop(headers.insert(header::RETRY_AFTER, RETRY_AFTER_S)),
+            RefusalKind::BodyTooLarge => {
+                drop(headers.insert(header::CONNECTION, HeaderValue::from_static("close")));
+            }
+            _ => {}
+        }
+        response
+    }
+
+    pub(crate) fn wrong_method(allowed: &'static str) -> Self {
+        Self::new(RefusalKind::WrongMethod(allowed), format!("this path takes {allowed} only"))
+    }
+
+    pub(crate) fn unknown_path(path: &str) -> Self {
+        Self::new(RefusalKind::UnknownPath, format!("there is no path {}", Shown(path)))
+    }
+
+    pub(crate) fn unknown_endpoint(name: &str) -> Self {
+        Self::new(RefusalKind::UnknownName, format!("there is no endpoint {}", Shown(name)))
+    }
+
+    pub(crate) fn unknown_model(model: Option<&str>) -> Self {
+        let message = match model {
+            Some(model) => {
+                format!("the model {} does not exist here, GET /v1/models lists those that do", Shown(model))
+            }
+            None => "the body names no model, and there are several endpoints to choose from".to_owned(),
+        };
+        Self::new(RefusalKind::UnknownModel, message)
+    }
+
+    pub(crate) fn bad_header(error: &HeaderError) -> Self {
+        Self::new(RefusalKind::Invalid, error.to_string())
+    }
+
+    pub(crate) fn no_native_path() -> Self {
+        let message = "the body has neither `messages` nor `prompt`, so there is no path for it on a replica that \
+                       speaks the OpenAI API; set `api: sagemaker` on replicas that have /invocations";
+        Self::new(RefusalKind::Invalid, message)
+    }
+
+    pub(crate) fn body_too_large(bytes_max: u64) -> Self {
+        let message = format!("the body is larger than {bytes_max} bytes, the limit `limits.body_bytes_max`");
+        Self::new(RefusalKind::BodyTooLarge, message)
+    }
+
+    pub(crate) fn body_unreadable(error: &hyper::Error) -> Self {
+        Self::new(RefusalKind::Invalid, format!("the body cannot be read: {error}"))
+    }
+
+    pub(crate) fn no_route(why: NoRoute) -> Self {
+        let kind = match why {
+            NoRoute::NoReplica(_) => RefusalKind::Unavailable,
+            NoRoute::UnknownVariant(_) | NoRoute::UnknownComponent(_) | NoRoute::ComponentElsewhere { .. } => {
+                RefusalKind::UnknownName
+            }
+        };
+        Self::new(kind, why.to_string())
+    }
+}
+
+/// A client's text in a message: quoted, and not longer than is of use.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const CHARS_MAX: usize = 100;
+        let shown: String = self.0.chars().take(CHARS_MAX).collect();
+        let cut = if shown.len() < self.0.len() { "..." } else { "" };
+        write!(f, "{shown:?}{cut}")
+    }
+}

@@ -1,0 +1,52 @@
+//! The body of an answer to a client: text of our own, or a replica's answer on its way.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+
+use super::relay::Relay;
+
+/// A body.
+#[derive(Debug)]
+pub(crate) enum ResponseBody {
+    /// Complete.
+    Full(Full<Bytes>),
+    /// Still arriving. Boxed, since most of it is state that answers of our own do not have.
+    Relay(Box<Relay>),
+}
+
+impl ResponseBody {
+    /// A complete body.
+    pub(crate) fn full(text: impl Into<Bytes>) -> Self {
+        Self::Full(Full::new(text.into()))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Full(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Relay(relay) => relay.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Full(body) => body.is_end_stream(),
+            Self::Relay(relay) => relay.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(body) => body.size_hint(),
+            Self::Relay(relay) => relay.size_hint(),
+        }
+    }
+}

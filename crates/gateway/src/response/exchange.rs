@@ -1,0 +1,269 @@
+//! One request's stay on the fleet, from the moment its place is taken.
+//!
+//! Whatever ends it (the last byte, a client that left, a replica that broke off, a panic) drops the exchange, and
+//! dropping it is what releases the place and records the outcome: once, on every path.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use kvroute_core::decision::{Decision, Reason};
+use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
+use kvroute_core::load::Reservation;
+use kvroute_core::routing::Strategy;
+use kvroute_wire::response::Usage;
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::observer::Seen;
+use crate::request::{Refusal, RefusalKind};
+use crate::telemetry::{RequestLabels, StageLabels, StrategyLabels, Telemetry, TokenLabels, VariantLabels};
+use crate::upstream::client::SendError;
+use crate::upstream::target::Target;
+
+const REPLICA_HEADER: HeaderName = HeaderName::from_static("x-kvroute-replica");
+const DECISION_HEADER: HeaderName = HeaderName::from_static("x-kvroute-decision");
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The whole answer was passed on.
+    Ok,
+    /// The replica answered with an error status, which was passed on.
+    ErrorStatus,
+    /// The replica reported an error inside its stream.
+    ErrorInStream,
+    /// The replica broke off in the middle of its answer.
+    BrokenOff,
+    /// The replica could not be reached, nor another in its place.
+    Unreachable,
+    /// The connection was lost before the answer's first byte.
+    Lost,
+    /// No first byte in time.
+    FirstByteTimeout,
+    /// The client left before the end.
+    ClientGone,
+}
+
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ErrorStatus => "error_status",
+            Self::ErrorInStream => "error_in_stream",
+            Self::BrokenOff => "broken_off",
+            Self::Unreachable => "unreachable",
+            Self::Lost => "lost",
+            Self::FirstByteTimeout => "first_byte_timeout",
+            Self::ClientGone => "client_gone",
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    telemetry: Arc<Telemetry>,
+    target: Arc<Target>,
+    strategy: Strategy,
+    reason: Reason,
+    attempts: u32,
+    reservation: Option<Reservation>,
+    arrived: Instant,
+    last_content: Option<Instant>,
+    inter_token: Option<Histogram>,
+    prompt: PromptSize,
+    usage: Option<Usage>,
+    outcome: Outcome,
+    code: u16,
+}
+
+/// The prompt's size, and how much of it was believed to be held.
+#[derive(Clone, Copy, Debug)]
+struct PromptSize {
+    tokens_estimated: u64,
+    text_bytes: u64,
+    available_bytes: u64,
+    captured_bytes: u64,
+}
+
+impl Exchange {
+    /// An exchange with its place taken at `target`, the decision's first choice.
+    pub(crate) fn new(
+        telemetry: &Arc<Telemetry>,
+        target: Arc<Target>,
+        decision: &Decision,
+        reservation: Reservation,
+        facts: &RequestFacts,
+        arrived: Instant,
+    ) -> Self {
+        Self {
+            telemetry: telemetry.clone(),
+            target,
+            strategy: decision.strategy,
+            reason: decision.reason,
+            attempts: 1,
+            reservation: Some(reservation),
+            arrived,
+            last_content: None,
+            inter_token: None,
+            prompt: PromptSize {
+                tokens_estimated: facts.prompt_tokens_estimated,
+                text_bytes: facts.prompt.text_bytes,
+                available_bytes: decision.available_bytes,
+                captured_bytes: decision.captured_bytes,
+            },
+            usage: None,
+            outcome: Outcome::ClientGone,
+            code: 0,
+        }
+    }
+
+    /// Where the request is.
+    pub(crate) fn target(&self) -> &Arc<Target> {
+        &self.target
+    }
+
+    /// The place could not be reached: the next one, and the old one is free.
+    pub(crate) fn retry(&mut self, target: Arc<Target>, reservation: Reservation) {
+        self.telemetry.retries.get_or_create(&self.target.labels).inc();
+        self.target = target;
+        self.reservation = Some(reservation);
+        self.attempts += 1;
+    }
+
+    /// There will be no answer. Ends the exchange; gives what the client is told.
+    pub(crate) fn failed(mut self, error: &SendError) -> Refusal {
+        let replica = &self.target.labels.replica;
+        let (outcome, kind, message) = match error {
+            SendError::Connect(_) => {
+                (Outcome::Unreachable, RefusalKind::Unavailable, format!("replica {replica} cannot be reached"))
+            }
+            SendError::Lost(_) => (
+                Outcome::Lost,
+                RefusalKind::Lost,
+                format!("the connection to replica {replica} was lost before it answered"),
+            ),
+            SendError::FirstByteTimeout => {
+                (Outcome::FirstByteTimeout, RefusalKind::Timeout, format!("replica {replica} did not answer in time"))
+            }
+        };
+        tracing::warn!(replica = &**replica, url = %self.target.url, attempts = self.attempts, %error, "request failed");
+        self.outcome = outcome;
+        Refusal::after_asking(kind, message)
+    }
+
+    /// The answer's head has come.
+    pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.code = status.as_u16();
+    }
+
+    /// A piece of the answer passed.
+    pub(crate) fn passed(&mut self, seen: Seen) {
+        if seen.error {
+            self.outcome = Outcome::ErrorInStream;
+        }
+        if seen.content_events == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let mut gaps = seen.content_events;
+        match self.last_content {
+            None => {
+                gaps -= 1;
+                if let Some(reservation) = &mut self.reservation {
+                    reservation.first_content();
+                }
+                let labels = StrategyLabels::of(&self.target.labels, self.strategy);
+                self.telemetry.ttft.get_or_create(&labels).observe((now - self.arrived).as_secs_f64());
+                self.observe_gaps(gaps, 0.0);
+            }
+            Some(last) => {
+                // Events that came in one read came without a gap.
+                self.observe_gaps(1, (now - last).as_secs_f64());
+                self.observe_gaps(gaps - 1, 0.0);
+            }
+        }
+        self.last_content = Some(now);
+    }
+
+    fn observe_gaps(&mut self, count: u32, seconds: f64) {
+        if count == 0 {
+            return;
+        }
+        let (telemetry, labels) = (&self.telemetry, &self.target.labels);
+        let fresh = || telemetry.inter_token.get_or_create_owned(&VariantLabels::of(labels));
+        let histogram = self.inter_token.get_or_insert_with(fresh);
+        (0..count).for_each(|_| histogram.observe(seconds));
+    }
+
+    /// The answer is complete.
+    pub(crate) fn complete(&mut self, usage: Option<Usage>) {
+        self.usage = usage;
+        if self.outcome == Outcome::ClientGone {
+            self.outcome = if self.code >= 400 { Outcome::ErrorStatus } else { Outcome::Ok };
+        }
+        self.reservation = None;
+    }
+
+    /// The replica broke off.
+    pub(crate) fn broke_off(&mut self, usage: Option<Usage>, error: &hyper::Error) {
+        let replica = &*self.target.labels.replica;
+        tracing::warn!(replica, url = %self.target.url, %error, "replica broke off in the middle of its answer");
+        self.usage = usage;
+        self.outcome = Outcome::BrokenOff;
+        self.reservation = None;
+    }
+
+    /// Tells the client where its request went and why.
+    pub(crate) fn name_in(&self, headers: &mut HeaderMap) {
+        headers.insert(REPLICA_HEADER, self.target.replica.clone());
+        let reason = self.reason.as_str();
+        let decision = match self.attempts {
+            1 => HeaderValue::from_static(reason),
+            attempts => HeaderValue::try_from(format!("{reason};attempt={attempts}")).expect("names and a number"),
+        };
+        headers.insert(DECISION_HEADER, decision);
+    }
+
+    fn record_tokens(&self) {
+        let labels = &self.target.labels;
+        let prompt = &self.prompt;
+        let reported = self.usage.and_then(|usage| usage.prompt_tokens);
+        let usage = if reported.is_some() { "reported" } else { "estimated" };
+        let tokens = reported.unwrap_or(prompt.tokens_estimated);
+        let tokens_of = |bytes: u64| match (reported, prompt.text_bytes) {
+            (Some(tokens), 1..) => (u128::from(tokens) * u128::from(bytes) / u128::from(prompt.text_bytes)) as u64,
+            _ => tokens_of_bytes(bytes),
+        };
+        self.telemetry.prompt_tokens.get_or_create(&TokenLabels::of(labels, usage)).inc_by(tokens);
+        let delivered = self.usage.and_then(|usage| usage.cached_tokens);
+        let stages = [
+            ("available", Some(tokens_of(prompt.available_bytes))),
+            ("captured", Some(tokens_of(prompt.captured_bytes))),
+            ("delivered", delivered),
+        ];
+        for (stage, tokens) in stages.into_iter().filter_map(|(stage, tokens)| Some((stage, tokens?))) {
+            self.telemetry.prefix_tokens.get_or_create(&StageLabels::of(labels, usage, stage)).inc_by(tokens);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.reservation = None;
+        let labels = RequestLabels {
+            endpoint: self.target.labels.endpoint.clone(),
+            variant: self.target.labels.variant.clone(),
+            strategy: self.strategy.as_str(),
+            reason: self.reason.as_str(),
+            outcome: self.outcome.as_str(),
+            code: self.code,
+        };
+        self.telemetry.requests.get_or_create(&labels).inc();
+        let duration = self.telemetry.duration.get_or_create_owned(&VariantLabels::of(&self.target.labels));
+        duration.observe(self.arrived.elapsed().as_secs_f64());
+        if matches!(self.outcome, Outcome::Ok | Outcome::ErrorInStream | Outcome::BrokenOff) {
+            self.record_tokens();
+        }
+    }
+}

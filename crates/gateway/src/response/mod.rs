@@ -1,0 +1,6 @@
+//! Towards the client: the answer on its way, and what is learned from it.
+
+pub(crate) mod body;
+pub(crate) mod exchange;
+mod observer;
+pub(crate) mod relay;

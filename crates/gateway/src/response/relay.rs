@@ -1,0 +1,241 @@
+//! Passes a replica's answer on: untouched on the OpenAI API, in SageMaker's terms on the native one.
+//!
+//! An answer that breaks off must not look complete. A native stream ends with an exception frame; an event stream on
+//! the OpenAI API gets an error event, if what was passed ends between two events, and then the connection is aborted;
+//! anything else is aborted.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use kvroute_wire::eventstream;
+use kvroute_wire::openai::ErrorBody;
+use kvroute_wire::sagemaker::{ServiceError, StreamErrorCode, StreamException, header as names};
+
+use super::body::ResponseBody;
+use super::exchange::Exchange;
+use super::observer::Observer;
+use crate::request::call::{Api, Inference};
+use crate::request::headers;
+
+/// How much of a replica's error is read to be told on.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+
+/// Of a container's answer, what a native client gets to see.
+const NATIVE: [HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_LENGTH,
+    header::CONTENT_ENCODING,
+    HeaderName::from_static(names::CUSTOM_ATTRIBUTES),
+    HeaderName::from_static("x-request-id"),
+];
+
+/// The answer to the client, its body still to come.
+pub(crate) async fn answer(
+    call: &Inference,
+    response: Response<Incoming>,
+    mut exchange: Exchange,
+) -> Response<ResponseBody> {
+    let (mut head, body) = response.into_parts();
+    exchange.answered(head.status);
+    if call.api == Api::SageMaker {
+        if !head.status.is_success() {
+            return model_error(head.status, body, exchange).await;
+        }
+        let is_eventstream = call.streams;
+        let headers = native_headers(&head.headers, &exchange, is_eventstream);
+        let observer = Observer::of(&head.headers);
+        head.headers = headers;
+        let framing = if is_eventstream { Framing::EventStream } else { Framing::AsIs };
+        return Response::from_parts(head, Relay::new(body, exchange, observer, framing));
+    }
+    let observer = Observer::of(&head.headers);
+    head.headers = headers::of_answer(&head.headers);
+    exchange.name_in(&mut head.headers);
+    let framing = if observer.is_stream() { Framing::ServerSentEvents } else { Framing::AsIs };
+    Response::from_parts(head, Relay::new(body, exchange, observer, framing))
+}
+
+fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    for name in &NATIVE {
+        if let Some(value) = answer.get(name) {
+            headers.insert(name.clone(), value.clone());
+        }
+    }
+    if is_eventstream {
+        headers.remove(header::CONTENT_LENGTH);
+        if let Some(media_type) =
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(eventstream::CONTENT_TYPE))
+        {
+            headers.insert(names::SAGEMAKER_CONTENT_TYPE, media_type);
+        }
+    }
+    if let Ok(variant) = HeaderValue::try_from(&*exchange.target().labels.variant) {
+        headers.insert(names::INVOKED_PRODUCTION_VARIANT, variant);
+    }
+    exchange.name_in(&mut headers);
+    headers
+}
+
+/// SageMaker's ModelError around what the container said.
+async fn model_error(status: StatusCode, body: Incoming, mut exchange: Exchange) -> Response<ResponseBody> {
+    let said = Limited::new(body, ERROR_BYTES_MAX).collect().await.map(http_body_util::Collected::to_bytes);
+    let original_message = said
+        .map_or_else(|error| format!("(not readable: {error})"), |said| String::from_utf8_lossy(&said).into_owned());
+    let fault = if status.is_client_error() { "client" } else { "server" };
+    let replica = &exchange.target().labels.replica;
+    let message = format!("received {fault} error ({}) from replica {replica}: {original_message}", status.as_u16());
+    let original_status = status.as_u16();
+    let error = ServiceError::ModelError { message, original_status, original_message, log_stream_arn: String::new() };
+    let reply = error.reply();
+    let mut response = Response::new(ResponseBody::full(reply.body));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(names::ERROR_TYPE, HeaderValue::from_static(reply.error_type));
+    exchange.name_in(response.headers_mut());
+    exchange.complete(None);
+    response
+}
+
+/// How an answer is framed for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// Nothing can be added.
+    AsIs,
+    /// Events can be added between events.
+    ServerSentEvents,
+    /// Every piece in a frame of an AWS event stream.
+    EventStream,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    replica: Incoming,
+    exchange: Exchange,
+    observer: Observer,
+    framing: Framing,
+    /// The last bytes that passed, newest last.
+    tail: [u8; 4],
+    stage: Stage,
+}
+
+/// How far an answer is.
+#[derive(Debug)]
+enum Stage {
+    /// The replica is still answering.
+    Passing,
+    /// The replica broke off, the client has been told in the stream, and that must get out before the connection ends.
+    Telling(Option<hyper::Error>),
+    /// Nothing follows.
+    Ended,
+}
+
+impl Relay {
+    fn new(replica: Incoming, mut exchange: Exchange, observer: Observer, framing: Framing) -> ResponseBody {
+        let mut stage = Stage::Passing;
+        if replica.is_end_stream() {
+            // A body of no bytes is never asked for.
+            exchange.complete(None);
+            stage = Stage::Ended;
+        }
+        let tail = *b"\n\n\n\n";
+        ResponseBody::Relay(Box::new(Self { replica, exchange, observer, framing, tail, stage }))
+    }
+
+    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.stage {
+            Stage::Passing => {}
+            Stage::Telling(error) => {
+                let error = error.take();
+                self.stage = Stage::Ended;
+                return Poll::Ready(error.map(Err));
+            }
+            Stage::Ended => return Poll::Ready(None),
+        }
+        match ready!(Pin::new(&mut self.replica).poll_frame(cx)) {
+            Some(Ok(frame)) => Poll::Ready(self.pass(frame).map(Ok)),
+            Some(Err(error)) => self.break_off(error),
+            None => {
+                self.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn pass(&mut self, frame: Frame<Bytes>) -> Option<Frame<Bytes>> {
+        let piece = match frame.into_data() {
+            Ok(piece) => piece,
+            Err(trailers) => return (self.framing != Framing::EventStream).then_some(trailers),
+        };
+        self.exchange.passed(self.observer.feed(&piece));
+        if self.replica.is_end_stream() {
+            // With a known length nobody asks again after the last byte.
+            self.end();
+        }
+        if self.framing == Framing::EventStream {
+            let mut framed = BytesMut::new();
+            eventstream::write_payload(&piece, &mut framed);
+            return Some(Frame::data(framed.freeze()));
+        }
+        for &byte in &piece[piece.len().saturating_sub(self.tail.len())..] {
+            self.tail.rotate_left(1);
+            self.tail[3] = byte;
+        }
+        Some(Frame::data(piece))
+    }
+
+    fn end(&mut self) {
+        self.exchange.complete(self.observer.usage());
+        self.stage = Stage::Ended;
+    }
+
+    fn break_off(&mut self, error: hyper::Error) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.exchange.broke_off(self.observer.usage(), &error);
+        let replica = &self.exchange.target().labels.replica;
+        let message = format!("replica {replica} broke off in the middle of its answer");
+        let is_between_events = self.tail.ends_with(b"\n\n") || self.tail == *b"\r\n\r\n";
+        match self.framing {
+            Framing::EventStream => {
+                let mut framed = BytesMut::new();
+                let code = StreamErrorCode::StreamBroken;
+                StreamException::ModelStreamError { code, message }.write(&mut framed);
+                self.stage = Stage::Ended;
+                Poll::Ready(Some(Ok(Frame::data(framed.freeze()))))
+            }
+            Framing::ServerSentEvents if is_between_events => {
+                let body = ErrorBody {
+                    message: &message,
+                    error_type: "server_error",
+                    param: None,
+                    code: Some("stream_broken"),
+                };
+                let event = [&b"data: "[..], &body.render(), b"\n\n"].concat();
+                self.stage = Stage::Telling(Some(error));
+                Poll::Ready(Some(Ok(Frame::data(event.into()))))
+            }
+            Framing::AsIs | Framing::ServerSentEvents => {
+                self.stage = Stage::Ended;
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        matches!(self.stage, Stage::Ended)
+    }
+
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        match (self.framing, &self.stage) {
+            (Framing::EventStream, _) => SizeHint::default(),
+            (_, Stage::Passing) => self.replica.size_hint(),
+            (_, Stage::Telling(_)) => SizeHint::default(),
+            (_, Stage::Ended) => SizeHint::with_exact(0),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Listeners, connections, and the way to stop.
+//!
+//! Draining: readiness says no at once; after `drain_delay_ms` (for load balancers to notice) connections are refused;
+//! requests under way go on for at most `drain_ms`.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::gateway::Gateway;
+use crate::response::body::ResponseBody;
+use crate::{admin, request};
+
+/// How long a client may take to send a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait before accepting again when the process is out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// A gateway that serves.
+#[derive(Debug)]
+pub struct Running {
+    gateway: Arc<Gateway>,
+    data: Listening,
+    admin: Listening,
+}
+
+#[derive(Debug)]
+struct Listening {
+    address: SocketAddr,
+    /// Dropping it closes the listener.
+    stop: oneshot::Sender<()>,
+    accepting: JoinHandle<GracefulShutdown>,
+}
+
+impl Running {
+    /// Binds both ports and starts serving.
+    ///
+    /// # Errors
+    /// An address cannot be bound; the message names it.
+    pub async fn start(config: Config) -> io::Result<Self> {
+        let data = bind(config.listen, "listen").await?;
+        let admin = bind(config.admin, "admin").await?;
+        let head_bytes_max = config.limits.header_bytes_max;
+        let gateway = Gateway::start(config);
+        let data = listen(data, head_bytes_max, gateway.clone(), request::serve)?;
+        let admin = listen(admin, head_bytes_max, gateway.clone(), admin::serve)?;
+        Ok(Self { gateway, data, admin })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.data.address
+    }
+
+    /// Where the admin API and metrics are.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.address
+    }
+
+    /// The gateway, for reloads.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// Stops: refuses what is new, lets what is under way end. Says whether everything ended in time.
+    pub async fn drain(self) -> bool {
+        self.gateway.start_draining();
+        let timeouts = self.gateway.snapshot().config.timeouts.clone();
+        tokio::time::sleep(Duration::from_millis(timeouts.drain_delay_ms)).await;
+        let open = stop_accepting(self.data).await;
+        let ended = match open {
+            Some(open) => tokio::time::timeout(Duration::from_millis(timeouts.drain_ms), open.shutdown()).await.is_ok(),
+            None => true,
+        };
+        stop_accepting(self.admin).await;
+        ended
+    }
+}
+
+/// Closes the listener; gives the connections that are open.
+async fn stop_accepting(listening: Listening) -> Option<GracefulShutdown> {
+    drop(listening.stop);
+    listening.accepting.await.ok()
+}
+
+async fn bind(address: SocketAddr, setting: &str) -> io::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address} (`{setting}`): {error}")))
+}
+
+fn listen<F, A>(listener: TcpListener, head_bytes_max: usize, gateway: Arc<Gateway>, answer: F) -> io::Result<Listening>
+where
+    F: Fn(Arc<Gateway>, Request<Incoming>) -> A + Copy + Send + Sync + 'static,
+    A: Future<Output = Response<ResponseBody>> + Send + 'static,
+{
+    let address = listener.local_addr()?;
+    let (stop, stopped) = oneshot::channel();
+    let accepting = tokio::spawn(accept(listener, stopped, head_bytes_max, gateway, answer));
+    Ok(Listening { address, stop, accepting })
+}
+
+async fn accept<F, A>(
+    listener: TcpListener,
+    mut stopped: oneshot::Receiver<()>,
+    head_bytes_max: usize,
+    gateway: Arc<Gateway>,
+    answer: F,
+) -> GracefulShutdown
+where
+    F: Fn(Arc<Gateway>, Request<Incoming>) -> A + Copy + Send + Sync + 'static,
+    A: Future<Output = Response<ResponseBody>> + Send + 'static,
+{
+    let open = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(head_bytes_max);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stopped => return open,
+        };
+        let socket = match accepted {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // Streams are many small writes; waiting to merge them would cost 40 ms each.
+        let _ = socket.set_nodelay(true);
+        let gateway = gateway.clone();
+        let service = service_fn(move |request| {
+            let answer = answer(gateway.clone(), request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        let connection = open.watch(http.serve_connection(TokioIo::new(socket), service));
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "connection ended");
+            }
+        });
+    }
+}

@@ -1,0 +1,131 @@
+//! Passing over what nobody wants: only the ends of strings and the matching of brackets are looked at.
+
+use memchr::memchr2;
+
+use super::lexer::{Fault, Lexer, State};
+use super::stack::Stack;
+use super::{ErrorKind, Visitor};
+
+/// Bytes that matter outside strings.
+const STRUCTURAL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut i = 0;
+    while i < 5 {
+        table[b"\"{}[]"[i] as usize] = true;
+        i += 1;
+    }
+    table
+};
+
+/// A container, or the rest of one, that is being passed over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Skip {
+    /// Open containers when it is over.
+    floor: u8,
+    /// The visitor descended into the container and must hear of its end.
+    report_close: bool,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Skip {
+    /// The container that begins next.
+    pub(super) fn container(stack: &Stack) -> Self {
+        Self { floor: stack.depth(), report_close: false, in_string: false, escaped: false }
+    }
+
+    /// The rest of the innermost open container.
+    pub(super) fn rest_of_container(stack: &Stack) -> Self {
+        debug_assert!(!stack.is_empty());
+        Self { floor: stack.depth() - 1, report_close: true, in_string: false, escaped: false }
+    }
+}
+
+/// Where the string that `chunk[at..]` is inside of goes on after `chunk`, or the position after its closing quote.
+fn string_end(chunk: &[u8], mut at: usize, escaped: bool) -> Result<usize, bool> {
+    if escaped {
+        at += 1;
+    }
+    while let Some(found) = chunk.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found + 1;
+        if chunk[at - 1] == b'"' {
+            return Ok(at);
+        }
+        at += 1;
+    }
+    // One past the end means that the last byte was a backslash whose partner is still to come.
+    Err(at > chunk.len())
+}
+
+impl Lexer {
+    pub(super) fn skip_text<V: Visitor>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        escaped: bool,
+        report_end: bool,
+        visitor: &mut V,
+    ) -> usize {
+        match string_end(chunk, at, escaped) {
+            Ok(end) => {
+                self.value_done();
+                if report_end {
+                    visitor.text_end();
+                }
+                end
+            }
+            Err(escaped) => {
+                self.state = State::SkipText { escaped, report_end };
+                chunk.len()
+            }
+        }
+    }
+
+    pub(super) fn skip_nested<V: Visitor>(
+        &mut self,
+        chunk: &[u8],
+        mut at: usize,
+        mut skip: Skip,
+        visitor: &mut V,
+    ) -> Result<usize, Fault> {
+        loop {
+            if skip.in_string {
+                match string_end(chunk, at, skip.escaped) {
+                    Ok(end) => {
+                        skip.in_string = false;
+                        skip.escaped = false;
+                        at = end;
+                    }
+                    Err(escaped) => {
+                        skip.escaped = escaped;
+                        break;
+                    }
+                }
+            }
+            let Some(found) = chunk[at..].iter().position(|&byte| STRUCTURAL[usize::from(byte)]) else { break };
+            let byte_at = at + found;
+            at = byte_at + 1;
+            match chunk[byte_at] {
+                b'"' => skip.in_string = true,
+                open @ (b'{' | b'[') => {
+                    self.stack.push(open == b'{').map_err(|too_deep| (too_deep, byte_at))?;
+                }
+                close => {
+                    if self.stack.top_is_object() != (close == b'}') {
+                        return Err((ErrorKind::Syntax, byte_at));
+                    }
+                    self.stack.pop();
+                    if self.stack.depth() == skip.floor {
+                        self.value_done();
+                        if skip.report_close {
+                            visitor.close();
+                        }
+                        return Ok(at);
+                    }
+                }
+            }
+        }
+        self.state = State::SkipNested(skip);
+        Ok(chunk.len())
+    }
+}

@@ -1,0 +1,65 @@
+//! What a reader of documents must answer, and what it is told.
+
+use std::ops::ControlFlow;
+
+/// What a value turned out to be, known from its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `{`
+    Object,
+    /// `[`
+    Array,
+    /// `"`
+    String,
+    /// A digit or `-`.
+    Number,
+    /// The beginning of `true`, `false` or `null`.
+    Literal,
+}
+
+/// A complete scalar that is not a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// Digits only, within `u64`.
+    Unsigned(u64),
+    /// Any other number: negative, fractional, with an exponent, or too large.
+    OtherNumber,
+}
+
+/// What the visitor wants done with the value that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// Strings and scalars are reported, containers are descended into.
+    Read,
+    /// The value is passed over without any call.
+    Skip,
+    /// The value and everything after it in the container around it is passed over; [`Visitor::close`] follows. For
+    /// the outermost value the same as [`Want::Skip`].
+    Leave,
+}
+
+/// Receives what is in a document, in its order.
+pub trait Visitor {
+    /// The name of the member whose value comes next, un-escaped, at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes.
+    fn name(&mut self, name: &[u8]);
+
+    /// A value begins: the member just named, the next element, or the document itself.
+    fn value(&mut self, kind: Kind) -> Want;
+
+    /// A piece of the string being read, un-escaped, never empty. A piece may end anywhere, also inside a character.
+    /// `Break` passes over the rest of this string; [`Visitor::text_end`] still follows.
+    fn text(&mut self, piece: &[u8]) -> ControlFlow<()>;
+
+    /// The string being read has ended.
+    fn text_end(&mut self);
+
+    /// The scalar being read.
+    fn scalar(&mut self, scalar: Scalar);
+
+    /// The container descended into has ended.
+    fn close(&mut self);
+}

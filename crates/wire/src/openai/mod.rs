@@ -1,0 +1,7 @@
+//! OpenAI's API where the router answers itself: errors and the list of models.
+
+mod error;
+mod models;
+
+pub use error::ErrorBody;
+pub use models::{MODELS_MAX, MergedModels, Refused, RefusedReason, merge_models};

@@ -1,0 +1,139 @@
+//! The fields of the top level.
+
+use crate::json::Scalar;
+
+/// Bytes of a string field; a longer one counts as absent.
+pub const FIELD_BYTES_MAX: usize = 1024;
+
+/// What routing needs besides the text. Fields of the wrong type are absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// `model`
+    pub model: Option<String>,
+    /// `stream` is `true`.
+    pub stream: bool,
+    /// `stream_options.include_usage` is `true`.
+    pub include_usage: bool,
+    /// `prompt_cache_key`
+    pub prompt_cache_key: Option<String>,
+    /// `previous_response_id`
+    pub previous_response_id: Option<String>,
+    /// `cache_salt`
+    pub cache_salt: Option<String>,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub max_tokens: Option<u64>,
+    /// Some string field was longer than [`FIELD_BYTES_MAX`].
+    pub oversized: bool,
+}
+
+/// Members of the top level that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Member {
+    Messages,
+    Prompt,
+    StreamOptions,
+    Text(TextField),
+    Stream,
+    MaxTokens,
+    MaxCompletionTokens,
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextField {
+    Model,
+    PromptCacheKey,
+    PreviousResponseId,
+    CacheSalt,
+}
+
+impl Member {
+    pub(super) fn named(name: &[u8]) -> Self {
+        match name {
+            b"messages" => Self::Messages,
+            b"prompt" => Self::Prompt,
+            b"model" => Self::Text(TextField::Model),
+            b"stream" => Self::Stream,
+            b"stream_options" => Self::StreamOptions,
+            b"prompt_cache_key" => Self::Text(TextField::PromptCacheKey),
+            b"previous_response_id" => Self::Text(TextField::PreviousResponseId),
+            b"cache_salt" => Self::Text(TextField::CacheSalt),
+            b"max_tokens" => Self::MaxTokens,
+            b"max_completion_tokens" => Self::MaxCompletionTokens,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The fields while the body is being read.
+#[derive(Debug, Default)]
+pub(super) struct FieldReader {
+    fields: Fields,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    text: Vec<u8>,
+    text_too_long: bool,
+}
+
+impl FieldReader {
+    /// The member occurs (again): what an earlier one of this name said is void.
+    pub(super) fn reset(&mut self, member: Member) {
+        match member {
+            Member::Text(field) => {
+                *self.slot(field) = None;
+                self.text.clear();
+                self.text_too_long = false;
+            }
+            Member::Stream => self.fields.stream = false,
+            Member::StreamOptions => self.fields.include_usage = false,
+            Member::MaxTokens => self.max_tokens = None,
+            Member::MaxCompletionTokens => self.max_completion_tokens = None,
+            Member::Messages | Member::Prompt | Member::Other => {}
+        }
+    }
+
+    pub(super) fn scalar(&mut self, member: Member, scalar: Scalar) {
+        match (member, scalar) {
+            (Member::Stream, Scalar::Bool(value)) => self.fields.stream = value,
+            (Member::MaxTokens, Scalar::Unsigned(value)) => self.max_tokens = Some(value),
+            (Member::MaxCompletionTokens, Scalar::Unsigned(value)) => self.max_completion_tokens = Some(value),
+            _ => {}
+        }
+    }
+
+    pub(super) fn include_usage(&mut self, value: bool) {
+        self.fields.include_usage = value;
+    }
+
+    /// Gathers a string field; `false` when it has become too long to be kept.
+    pub(super) fn text(&mut self, piece: &[u8]) -> bool {
+        self.text_too_long |= self.text.len() + piece.len() > FIELD_BYTES_MAX;
+        if !self.text_too_long {
+            self.text.extend_from_slice(piece);
+        }
+        !self.text_too_long
+    }
+
+    pub(super) fn text_end(&mut self, field: TextField) {
+        let text = std::mem::take(&mut self.text);
+        if self.text_too_long {
+            self.fields.oversized = true;
+        } else {
+            // The lexer let only UTF-8 through, so nothing is lost here.
+            *self.slot(field) = String::from_utf8(text).ok();
+        }
+    }
+
+    pub(super) fn into_fields(self) -> Fields {
+        Fields { max_tokens: self.max_completion_tokens.or(self.max_tokens), ..self.fields }
+    }
+
+    fn slot(&mut self, field: TextField) -> &mut Option<String> {
+        match field {
+            TextField::Model => &mut self.fields.model,
+            TextField::PromptCacheKey => &mut self.fields.prompt_cache_key,
+            TextField::PreviousResponseId => &mut self.fields.previous_response_id,
+            TextField::CacheSalt => &mut self.fields.cache_salt,
+        }
+    }
+}
