@@ -102,22 +102,24 @@ pub fn route<'a>(endpoint: &'a Endpoint, facts: &RequestFacts, moment: Moment) -
     Ok(Routed { decision, reservation, needs })
 }
 
-/// Takes the place of the next choice of a decision whose earlier choices failed.
+/// Takes the place of a later choice of a decision, those before it having failed. Gives the place with the text bytes
+/// of the prompt that it is believed to hold; `None` where there is no such choice.
 pub fn take_next(
     endpoint: &Endpoint,
-    routed_needs: Needs<'_>,
+    needs: Needs<'_>,
     decision: &Decision,
     attempt: usize,
     facts: &RequestFacts,
-) -> Option<Reservation> {
+) -> Option<(Reservation, u64)> {
     let choice = *decision.choices.get(attempt)?;
     let variant = &endpoint.variants[decision.variant];
     let held = held_bytes(&decision.candidates[choice.replica], facts);
     let uncached = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(held));
-    let _turn = variant.turn.lock();
-    let reservation = take(variant, routed_needs, choice, uncached);
+    let turn = variant.turn.lock();
+    let reservation = take(variant, needs, choice, uncached);
+    drop(turn);
     reservation.replica().cache.insert(&facts.prompt.chain);
-    Some(reservation)
+    Some((reservation, held))
 }
 
 fn variant_of(

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use kvroute_core::filter::Needs;
 use kvroute_core::router::{self, Routed};
@@ -30,6 +30,7 @@ use kvroute_core::router::{self, Routed};
 use self::call::{Api, Call, Inference};
 use self::read::Received;
 pub(crate) use self::refusal::{Refusal, RefusalKind};
+use crate::config;
 use crate::gateway::Gateway;
 use crate::models;
 use crate::response::body::ResponseBody;
@@ -97,7 +98,7 @@ async fn infer(
         let may_retry = matches!(error, SendError::Connect(_));
         let next = if may_retry { router::take_next(endpoint, needs, &decision, attempt, &facts) } else { None };
         match next {
-            Some(reservation) => exchange.retry(target(attempt), reservation),
+            Some((reservation, captured_bytes)) => exchange.retry(target(attempt), reservation, captured_bytes),
             None => return Err(exchange.failed(&error)),
         }
     }
@@ -155,8 +156,12 @@ impl Outgoing<'_> {
             }
             Api::SageMaker => headers::forwarded_native(&self.head.headers, self.call.streams),
         };
+        if self.call.api == Api::SageMaker && target.api == config::Api::OpenAi {
+            // The body's shape chose the path, so JSON it is, whatever the client called it: curl calls it a form.
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         if let Some(key) = &target.authorization {
-            headers.insert(http::header::AUTHORIZATION, key.clone());
+            headers.insert(header::AUTHORIZATION, key.clone());
         }
         headers::name_adapter(&mut headers, self.component, self.needs);
         headers

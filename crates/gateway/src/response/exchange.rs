@@ -124,10 +124,11 @@ impl Exchange {
     }
 
     /// The place could not be reached: the next one, and the old one is free.
-    pub(crate) fn retry(&mut self, target: Arc<Target>, reservation: Reservation) {
+    pub(crate) fn retry(&mut self, target: Arc<Target>, reservation: Reservation, captured_bytes: u64) {
         self.telemetry.retries.get_or_create(&self.target.labels).inc();
         self.target = target;
         self.reservation = Some(reservation);
+        self.prompt.captured_bytes = captured_bytes;
         self.attempts += 1;
     }
 
