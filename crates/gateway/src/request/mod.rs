@@ -77,7 +77,7 @@ async fn infer(
     let facts = facts::of(snapshot, index, &call, &head.headers, &params, &received);
 
     let before = Instant::now();
-    let routed = router::route(endpoint, &facts, gateway.clock().moment()).map_err(Refusal::no_route)?;
+    let routed = router::route(endpoint, &facts, gateway.clock().moment()).map_err(|why| Refusal::no_route(&why))?;
     let unscanned = received.unscanned().filter(|_| call.has_prompt);
     gateway.telemetry().decided(endpoint, &routed.decision, before.elapsed(), unscanned);
     let Routed { decision, reservation, needs } = routed;

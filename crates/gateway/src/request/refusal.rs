@@ -184,7 +184,7 @@ impl Refusal {
         Self::new(RefusalKind::Invalid, format!("the body cannot be read: {error}"))
     }
 
-    pub(crate) fn no_route(why: NoRoute) -> Self {
+    pub(crate) fn no_route(why: &NoRoute) -> Self {
         let kind = match why {
             NoRoute::NoReplica(_) => RefusalKind::Unavailable,
             NoRoute::UnknownVariant(_) | NoRoute::UnknownComponent(_) | NoRoute::ComponentElsewhere { .. } => {

@@ -9,6 +9,7 @@ const EVENT_BYTES_MAX: usize = 1 << 20;
 
 /// What fits the answer's content type.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives in a relay, which is boxed")]
 pub(crate) enum Observer {
     /// Server-sent events.
     Stream(StreamObserver),

@@ -51,13 +51,13 @@ pub(crate) async fn answer(
         let observer = Observer::of(&head.headers);
         head.headers = headers;
         let framing = if is_eventstream { Framing::EventStream } else { Framing::AsIs };
-        return Response::from_parts(head, Relay::new(body, exchange, observer, framing));
+        return Response::from_parts(head, Relay::start(body, exchange, observer, framing));
     }
     let observer = Observer::of(&head.headers);
     head.headers = headers::of_answer(&head.headers);
     exchange.name_in(&mut head.headers);
     let framing = if observer.is_stream() { Framing::ServerSentEvents } else { Framing::AsIs };
-    Response::from_parts(head, Relay::new(body, exchange, observer, framing))
+    Response::from_parts(head, Relay::start(body, exchange, observer, framing))
 }
 
 fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
@@ -137,7 +137,8 @@ enum Stage {
 }
 
 impl Relay {
-    fn new(replica: Incoming, mut exchange: Exchange, observer: Observer, framing: Framing) -> ResponseBody {
+    /// The body that passes on what `replica` answers.
+    fn start(replica: Incoming, mut exchange: Exchange, observer: Observer, framing: Framing) -> ResponseBody {
         let mut stage = Stage::Passing;
         if replica.is_end_stream() {
             // A body of no bytes is never asked for.
