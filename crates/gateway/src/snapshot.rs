@@ -5,6 +5,7 @@
 //! pointers; a replica whose address changed is a new replica. Requests hold the snapshot they began with.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Fleet, Live, Replica, TargetId, Turn, Variant};
@@ -34,8 +35,32 @@ pub(crate) struct Snapshot {
 /// What goes on from one snapshot to the next.
 #[derive(Default)]
 struct Kept {
-    replicas: HashMap<(String, String, String), (Arc<Live>, Arc<EngineReport>)>,
-    copies: HashMap<(String, String, String, usize), Arc<Load>>,
+    replicas: HashMap<ReplicaKey, Known>,
+    copies: HashMap<CopyKey, Arc<Load>>,
+}
+
+/// What makes a replica the same one as before.
+#[derive(PartialEq, Eq, Hash)]
+struct ReplicaKey {
+    endpoint: Arc<str>,
+    replica: Arc<str>,
+    url: String,
+}
+
+/// What makes a copy the same one as before: the how-manieth of its component on its replica.
+#[derive(PartialEq, Eq, Hash)]
+struct CopyKey {
+    endpoint: Arc<str>,
+    component: String,
+    replica: Arc<str>,
+    ordinal: usize,
+}
+
+/// What is known of a replica whatever the configuration says.
+#[derive(Clone)]
+struct Known {
+    live: Arc<Live>,
+    engine: Arc<EngineReport>,
 }
 
 impl Snapshot {
@@ -46,10 +71,10 @@ impl Snapshot {
             Some(before) if before.config.timeouts == config.timeouts => before.client.clone(),
             _ => Client::new(&config.timeouts),
         };
-        let mut targets = Vec::new();
-        let endpoints = config.endpoints.iter().map(|endpoint| build_endpoint(endpoint, &kept, &mut targets)).collect();
+        let mut builder = Builder { kept, targets: Vec::new() };
+        let endpoints = config.endpoints.iter().map(|endpoint| builder.endpoint(endpoint)).collect();
         let prompt = prompt_settings(&config);
-        Self { fleet: Fleet { endpoints }, targets, prompt, client, config }
+        Self { fleet: Fleet { endpoints }, targets: builder.targets, prompt, client, config }
     }
 
     /// The target of this id.
@@ -74,15 +99,20 @@ impl Kept {
         let mut kept = Kept::default();
         for (endpoint, _, replica) in before.replicas() {
             let target = before.target(replica.target);
-            let key = (endpoint.name.to_string(), replica.id.to_string(), target.url.to_string());
-            kept.replicas.insert(key, (replica.live.clone(), target.engine.clone()));
+            let url = target.url.to_string();
+            let key = ReplicaKey { endpoint: endpoint.name.clone(), replica: replica.id.clone(), url };
+            kept.replicas.insert(key, Known { live: replica.live.clone(), engine: target.engine.clone() });
         }
         for endpoint in &before.fleet.endpoints {
             for component in &endpoint.components {
                 let replicas = &endpoint.variants[component.variant].replicas;
                 for (ordinal, copy) in with_ordinals(&component.copies, |copy| copy.replica) {
-                    let replica = replicas[copy.replica].id.to_string();
-                    let key = (endpoint.name.to_string(), component.name.clone(), replica, ordinal);
+                    let key = CopyKey {
+                        endpoint: endpoint.name.clone(),
+                        component: component.name.clone(),
+                        replica: replicas[copy.replica].id.clone(),
+                        ordinal,
+                    };
                     kept.copies.insert(key, copy.load.clone());
                 }
             }
@@ -91,10 +121,93 @@ impl Kept {
     }
 }
 
+/// Makes the fleet of a configuration, and the table of addresses beside it.
+struct Builder {
+    kept: Kept,
+    targets: Vec<Arc<Target>>,
+}
+
+impl Builder {
+    fn endpoint(&mut self, endpoint: &config::Endpoint) -> Endpoint {
+        let name: Arc<str> = endpoint.name.as_str().into();
+        let variants: Vec<Variant> = endpoint.variants.iter().map(|variant| self.variant(&name, variant)).collect();
+        let mut components = Vec::with_capacity(endpoint.components.len());
+        for component in &endpoint.components {
+            let index = variant_of_component(endpoint, component);
+            let (config, variant) = (&endpoint.variants[index], &variants[index]);
+            components.push(self.component(&name, component, index, config, variant));
+        }
+        let adapters = endpoint.adapters.iter().map(|adapter| Adapter {
+            name: adapter.name.clone(),
+            component: adapter.component.clone(),
+            base: adapter.base.as_ref().and_then(|base| components.iter().position(|c| c.name == *base)),
+            replicas: adapter.replicas.as_ref().map(|ids| ids.iter().map(|id| Arc::from(id.as_str())).collect()),
+        });
+        let adapters = adapters.collect();
+        Endpoint { name, models: endpoint.models.clone(), variants, components, adapters }
+    }
+
+    fn variant(&mut self, endpoint: &Arc<str>, variant: &config::Variant) -> Variant {
+        let name: Arc<str> = variant.name.as_str().into();
+        let mut replicas = Vec::with_capacity(variant.replicas.len());
+        for replica in &variant.replicas {
+            let id: Arc<str> = replica.id.as_str().into();
+            let key = ReplicaKey { endpoint: endpoint.clone(), replica: id.clone(), url: replica.url.to_string() };
+            let Known { live, engine } = self.kept.replicas.get(&key).cloned().unwrap_or_else(Known::nothing);
+            let labels = ReplicaLabels { endpoint: endpoint.clone(), variant: name.clone(), replica: id };
+            let target = self.add(Target::of_replica(labels, replica, &replica.url, engine));
+            replicas.push(Replica::new(&replica.id, replica.weight, target, live));
+        }
+        let routing = variant.routing.decision();
+        Variant { name, weight: variant.weight, routing, replicas, turn: Turn::default().into() }
+    }
+
+    fn component(
+        &mut self,
+        endpoint: &Arc<str>,
+        component: &config::Component,
+        index: usize,
+        config: &config::Variant,
+        variant: &Variant,
+    ) -> Component {
+        let mut copies = Vec::with_capacity(component.copies.len());
+        for (ordinal, copy) in with_ordinals(&component.copies, |copy| copy.replica.as_str()) {
+            // The configuration has been checked: all copies are on replicas of this variant.
+            let Some(replica) = config.replicas.iter().position(|replica| replica.id == copy.replica) else { continue };
+            let id = variant.replicas[replica].id.clone();
+            let key =
+                CopyKey { endpoint: endpoint.clone(), component: component.name.clone(), replica: id.clone(), ordinal };
+            let load = self.kept.copies.get(&key).cloned().unwrap_or_default();
+            let target = match &copy.url {
+                None => variant.replicas[replica].target,
+                Some(url) => {
+                    let variant = variant.name.clone();
+                    let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
+                    self.add(Target::of_replica(labels, &config.replicas[replica], url, Arc::default()))
+                }
+            };
+            let key = hash::mix(hash::bytes(copy.replica.as_bytes(), 0), ordinal as u64);
+            copies.push(Copy { replica, target, load, key });
+        }
+        Component { name: component.name.clone(), variant: index, copies }
+    }
+
+    fn add(&mut self, target: Target) -> TargetId {
+        self.targets.push(Arc::new(target));
+        TargetId(self.targets.len() as u32 - 1)
+    }
+}
+
+impl Known {
+    fn nothing() -> Self {
+        Self { live: Arc::new(Live::new(cache::CAPACITY_TOKENS_DEFAULT)), engine: Arc::default() }
+    }
+}
+
 /// Each item with its number among the items before it that have the same group.
-fn with_ordinals<T, G: Eq + std::hash::Hash>(items: &[T], group: impl Fn(&T) -> G) -> Vec<(usize, &T)> {
+fn with_ordinals<'a, T, G: Eq + Hash>(items: &'a [T], group: impl Fn(&'a T) -> G) -> Vec<(usize, &'a T)> {
     let mut counts: HashMap<G, usize> = HashMap::new();
-    let ordinal = |item| {
+    let ordinal = |item: &'a T| {
         let count = counts.entry(group(item)).or_default();
         *count += 1;
         (*count - 1, item)
@@ -112,71 +225,6 @@ fn prompt_settings(config: &Config) -> prompt::Settings {
         prefix_lengths: lengths.into(),
         chain_bytes_max: config.limits.prompt_bytes_max,
     }
-}
-
-fn build_endpoint(endpoint: &config::Endpoint, kept: &Kept, targets: &mut Vec<Arc<Target>>) -> Endpoint {
-    let mut add = |target: Target| {
-        targets.push(Arc::new(target));
-        TargetId(targets.len() as u32 - 1)
-    };
-    let endpoint_name: Arc<str> = endpoint.name.as_str().into();
-    let labels = |variant: &config::Variant, replica: &config::Replica| ReplicaLabels {
-        endpoint: endpoint_name.clone(),
-        variant: variant.name.as_str().into(),
-        replica: replica.id.as_str().into(),
-    };
-    let mut variants = Vec::with_capacity(endpoint.variants.len());
-    for variant in &endpoint.variants {
-        let replicas = variant.replicas.iter().map(|replica| {
-            let key = (endpoint.name.clone(), replica.id.clone(), replica.url.to_string());
-            let known = kept.replicas.get(&key).cloned();
-            let fresh = || (Arc::new(Live::new(cache::CAPACITY_TOKENS_DEFAULT)), Arc::default());
-            let (live, engine) = known.unwrap_or_else(fresh);
-            let target = add(Target::of_replica(labels(variant, replica), replica, &replica.url, engine));
-            Replica::new(&replica.id, replica.weight, target, live)
-        });
-        variants.push(Variant {
-            name: variant.name.as_str().into(),
-            weight: variant.weight,
-            routing: variant.routing.decision(),
-            replicas: replicas.collect(),
-            turn: Turn::default().into(),
-        });
-    }
-    let components = endpoint.components.iter().map(|component| {
-        let variant = variant_of_component(endpoint, component);
-        let variant_config = &endpoint.variants[variant];
-        let replicas = &variant_config.replicas;
-        let copies =
-            with_ordinals(&component.copies, |copy| copy.replica.clone()).into_iter().filter_map(|(ordinal, copy)| {
-                let index = replicas.iter().position(|replica| replica.id == copy.replica)?;
-                let key = (endpoint.name.clone(), component.name.clone(), copy.replica.clone(), ordinal);
-                let load = kept.copies.get(&key).cloned().unwrap_or_default();
-                let target = match &copy.url {
-                    Some(url) => {
-                        let replica = &replicas[index];
-                        add(Target::of_replica(labels(variant_config, replica), replica, url, Arc::default()))
-                    }
-                    None => variants[variant].replicas[index].target,
-                };
-                Some(Copy {
-                    replica: index,
-                    target,
-                    load,
-                    key: hash::mix(hash::bytes(copy.replica.as_bytes(), 0), ordinal as u64),
-                })
-            });
-        Component { name: component.name.clone(), variant, copies: copies.collect() }
-    });
-    let components: Vec<Component> = components.collect();
-    let adapters = endpoint.adapters.iter().map(|adapter| Adapter {
-        name: adapter.name.clone(),
-        component: adapter.component.clone(),
-        base: adapter.base.as_ref().and_then(|base| components.iter().position(|component| component.name == *base)),
-        replicas: adapter.replicas.as_ref().map(|ids| ids.iter().map(|id| Arc::from(id.as_str())).collect()),
-    });
-    let adapters = adapters.collect();
-    Endpoint { name: endpoint_name.clone(), models: endpoint.models.clone(), variants, components, adapters }
 }
 
 /// The variant that holds a component's copies: the one it names, else the one of its first copy's replica. The
