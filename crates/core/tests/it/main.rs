@@ -3,4 +3,5 @@
 mod components;
 mod fixture;
 mod placement;
+mod simulation;
 mod threshold;
