@@ -130,8 +130,11 @@ pub(crate) struct Relay {
 enum Stage {
     /// The replica is still answering.
     Passing,
-    /// The replica broke off, the client has been told in the stream, and that must get out before the connection ends.
-    Telling(Option<hyper::Error>),
+    /// The replica broke off: what was passed, and what the client was told, must get out before the connection ends.
+    /// hyper writes when a body has nothing to give, and drops what it has not written when a body fails.
+    Breaking(Option<hyper::Error>),
+    /// What was passed is out.
+    Broken(Option<hyper::Error>),
     /// Nothing follows.
     Ended,
 }
@@ -152,7 +155,12 @@ impl Relay {
     pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match &mut self.stage {
             Stage::Passing => {}
-            Stage::Telling(error) => {
+            Stage::Breaking(error) => {
+                self.stage = Stage::Broken(error.take());
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Stage::Broken(error) => {
                 let error = error.take();
                 self.stage = Stage::Ended;
                 return Poll::Ready(error.map(Err));
@@ -161,7 +169,10 @@ impl Relay {
         }
         match ready!(Pin::new(&mut self.replica).poll_frame(cx)) {
             Some(Ok(frame)) => Poll::Ready(self.pass(frame).map(Ok)),
-            Some(Err(error)) => self.break_off(error),
+            Some(Err(error)) => match self.break_off(error) {
+                Some(told) => Poll::Ready(Some(Ok(told))),
+                None => self.poll_frame(cx),
+            },
             None => {
                 self.end();
                 Poll::Ready(None)
@@ -196,34 +207,27 @@ impl Relay {
         self.stage = Stage::Ended;
     }
 
-    fn break_off(&mut self, error: hyper::Error) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    /// Ends the answer so that the client can see that it is not complete; gives what is left to say.
+    fn break_off(&mut self, error: hyper::Error) -> Option<Frame<Bytes>> {
         self.exchange.broke_off(self.observer.usage(), &error);
-        let replica = &self.exchange.target().labels.replica;
-        let message = format!("replica {replica} broke off in the middle of its answer");
+        let message =
+            format!("replica {} broke off in the middle of its answer", self.exchange.target().labels.replica);
         let is_between_events = self.tail.ends_with(b"\n\n") || self.tail == *b"\r\n\r\n";
+        self.stage = Stage::Breaking(Some(error));
         match self.framing {
             Framing::EventStream => {
                 let mut framed = BytesMut::new();
                 let code = StreamErrorCode::StreamBroken;
                 StreamException::ModelStreamError { code, message }.write(&mut framed);
                 self.stage = Stage::Ended;
-                Poll::Ready(Some(Ok(Frame::data(framed.freeze()))))
+                Some(Frame::data(framed.freeze()))
             }
             Framing::ServerSentEvents if is_between_events => {
-                let body = ErrorBody {
-                    message: &message,
-                    error_type: "server_error",
-                    param: None,
-                    code: Some("stream_broken"),
-                };
-                let event = [&b"data: "[..], &body.render(), b"\n\n"].concat();
-                self.stage = Stage::Telling(Some(error));
-                Poll::Ready(Some(Ok(Frame::data(event.into()))))
+                let code = Some("stream_broken");
+                let body = ErrorBody { message: &message, error_type: "server_error", param: None, code };
+                Some(Frame::data([&b"data: "[..], &body.render(), b"\n\n"].concat().into()))
             }
-            Framing::AsIs | Framing::ServerSentEvents => {
-                self.stage = Stage::Ended;
-                Poll::Ready(Some(Err(error)))
-            }
+            Framing::AsIs | Framing::ServerSentEvents => None,
         }
     }
 
@@ -235,7 +239,7 @@ impl Relay {
         match (self.framing, &self.stage) {
             (Framing::EventStream, _) => SizeHint::default(),
             (_, Stage::Passing) => self.replica.size_hint(),
-            (_, Stage::Telling(_)) => SizeHint::default(),
+            (_, Stage::Breaking(_) | Stage::Broken(_)) => SizeHint::default(),
             (_, Stage::Ended) => SizeHint::with_exact(0),
         }
     }
