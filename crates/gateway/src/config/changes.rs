@@ -1,7 +1,7 @@
 //! What differs between two configurations: pure, typed, printed line by line at reload.
 //!
 //! Things are told apart by name or id, so reordering is no change. A replica that moves to another variant is removed
-//! there and added here: its load starts from nothing. Every struct is taken apart without `..`, so that a new field
+//! there and added here. Every struct is taken apart without `..`, so that a new field
 //! cannot be forgotten. Values of secrets are compared but shown as `***`.
 
 use std::fmt;
@@ -170,20 +170,23 @@ impl Diff {
         self.set(subject, key, old, new, T::to_string);
     }
 
+    fn needs_restart<T: PartialEq + fmt::Display>(&mut self, key: &'static str, old: &T, new: &T) {
+        if old != new {
+            let kind = ChangeKind::NeedsRestart { key, old: old.to_string(), new: new.to_string() };
+            self.0.push(Change { subject: Subject::Gateway, kind });
+        }
+    }
+
     fn gateway(&mut self, old: &Config, new: &Config) {
         let Config { listen, admin, hash_seed, limits, timeouts, health, metrics_scrape, endpoints: _ } = old;
         let gateway = &Subject::Gateway;
-        for (key, old, new) in [("listen", listen, &new.listen), ("admin", admin, &new.admin)] {
-            if old != new {
-                let kind = ChangeKind::NeedsRestart { key, old: old.to_string(), new: new.to_string() };
-                self.0.push(Change { subject: Subject::Gateway, kind });
-            }
-        }
+        self.needs_restart("listen", listen, &new.listen);
+        self.needs_restart("admin", admin, &new.admin);
         self.set(gateway, "hash_seed", hash_seed, &new.hash_seed, |_| "***".to_owned());
         let Limits { body_bytes_max, header_bytes_max, prompt_bytes_max } = limits;
         let now = &new.limits;
         self.set_shown(gateway, "limits.body_bytes_max", body_bytes_max, &now.body_bytes_max);
-        self.set_shown(gateway, "limits.header_bytes_max", header_bytes_max, &now.header_bytes_max);
+        self.needs_restart("limits.header_bytes_max", header_bytes_max, &now.header_bytes_max);
         self.set_shown(gateway, "limits.prompt_bytes_max", prompt_bytes_max, &now.prompt_bytes_max);
         let Timeouts { connect_ms, first_byte_ms, pool_idle_ms, drain_delay_ms, drain_ms } = timeouts;
         let now = &new.timeouts;

@@ -47,7 +47,8 @@ pub struct Config {
 pub struct Limits {
     /// Largest request body, bytes; a larger one is answered with 413. 1024 to 1 GiB, default 32 MiB.
     pub body_bytes_max: usize,
-    /// Largest request head, bytes. 8 KiB (the least that the HTTP server works with) to 1 MiB, default 64 KiB.
+    /// Largest request head, bytes. 8 KiB (the least that the HTTP server works with) to 1 MiB, default 64 KiB. A change
+    /// needs a restart.
     pub header_bytes_max: usize,
     /// How much prompt text is hashed, bytes; the rest plays no part in routing. 1024 to 64 MiB, default 1 MiB.
     pub prompt_bytes_max: usize,
@@ -206,9 +207,9 @@ pub struct Routing {
     pub concurrency_threshold: u32,
     /// What the key of a native SageMaker request is made of. Default `body_bytes`.
     pub native_prefix_source: NativePrefixSource,
-    /// Header with the tenant id that is part of the key. Default `x-amzn-sagemaker-prefix-aware-id`.
+    /// Header with the tenant id that is part of the key; the same for all variants of an endpoint. Default `x-amzn-sagemaker-prefix-aware-id`.
     pub tenant_header: HeaderName,
-    /// Header with the session id. Default `x-session-id`.
+    /// Header with the session id; the same for all variants of an endpoint. Default `x-session-id`.
     pub session_header: HeaderName,
 }
 

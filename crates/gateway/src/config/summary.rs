@@ -1,5 +1,7 @@
 //! A configuration in a few lines, for people: what `kvroute check` prints when all is well.
 
+use kvroute_core::routing::Strategy;
+
 use super::diagnostic::counted;
 use super::model::{Adapter, Component, Config, Endpoint, Replica, Routing, Variant};
 
@@ -34,10 +36,12 @@ fn variant_line(variant: &Variant) -> String {
 
 fn routing_words(routing: &Routing) -> String {
     let Routing { strategy, prefix_length, concurrency_threshold, .. } = routing;
-    if routing.uses_prefix() {
-        format!("{strategy} (prefix_length {prefix_length}, concurrency_threshold {concurrency_threshold})")
-    } else {
-        strategy.to_string()
+    match strategy {
+        Strategy::PrefixAware => {
+            format!("{strategy} (prefix_length {prefix_length}, concurrency_threshold {concurrency_threshold})")
+        }
+        Strategy::Session => format!("{strategy} (concurrency_threshold {concurrency_threshold})"),
+        Strategy::Random | Strategy::RoundRobin | Strategy::LeastOutstanding => strategy.to_string(),
     }
 }
 

@@ -10,7 +10,7 @@ use super::component::Components;
 use super::fields::{Fields, list, number};
 use super::names::{Names, free_name, sagemaker_name};
 use super::replica::{Roster, WEIGHT_MAX, replicas};
-use super::routing::{routing, warn_unused};
+use super::routing::{refuse_headers, routing, warn_unused};
 
 /// The long form, with what has to be unique across endpoints.
 pub(super) struct Endpoints {
@@ -154,6 +154,7 @@ fn variant(
     });
     let routing_node = fields.get("routing");
     let routing = routing(routing_node, inherited, context.report);
+    refuse_headers(routing_node, context.report);
     warn_unused(routing_node, routing.uses_prefix(), context.report);
     let replicas_node = fields.required("replicas", "write `replicas: [http://host:port, ...]`", context.report);
     let replicas = replicas_node.map(|node| replicas(node, &name, roster, context)).unwrap_or_default();

@@ -52,6 +52,17 @@ pub(super) fn warn_unused(node: Option<&Node>, in_use: bool, report: &mut Report
     }
 }
 
+/// Refuses in a variant's `routing` what is read before a variant is chosen, and so belongs to its endpoint.
+pub(super) fn refuse_headers(node: Option<&Node>, report: &mut Report<'_>) {
+    let Some(Node { value: Value::Map(entries), .. }) = node else { return };
+    for entry in entries.iter() {
+        if matches!(&*entry.key, "tenant_header" | "session_header") {
+            let message = format!("{} cannot differ between the variants of an endpoint", entry.key);
+            report.error_with(entry.key_span, message, "put it into the endpoint's routing");
+        }
+    }
+}
+
 /// One of `names` (or another spelling that `parse` takes).
 pub(super) fn choice<T>(
     node: &Node,

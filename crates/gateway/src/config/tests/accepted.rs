@@ -202,7 +202,7 @@ endpoint first: m-1, m-2
   variant main: weight 1, 2 replicas, prefix_aware (prefix_length 2048, concurrency_threshold 7)
     replica a-1: http://a:8000, openai
     replica a-2: http://a:8001, openai
-  variant canary: weight 0.25, 2 replicas, session (prefix_length 2048, concurrency_threshold 7)
+  variant canary: weight 0.25, 2 replicas, session (concurrency_threshold 7)
     replica c-1: http://[fd00::1]:8000/engine, sagemaker, weight 2.5, with api key, rack=012, zone=a
     replica c-2:80: http://c-2:80, openai
   component bound of variant canary: 2 copies on c-1, c-1

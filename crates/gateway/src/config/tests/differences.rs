@@ -17,7 +17,11 @@ fn every_setting_that_differs_is_named() {
         ("127.0.0.1:2", "127.0.0.1:9", "gateway: admin 127.0.0.1:2 -> 127.0.0.1:9 needs a restart"),
         ("${SEED}", "7", "gateway: hash_seed *** -> ***"),
         ("body_bytes_max: 2048", "body_bytes_max: 4096", "gateway: limits.body_bytes_max 2048 -> 4096"),
-        ("header_bytes_max: 8192", "header_bytes_max: 8193", "gateway: limits.header_bytes_max 8192 -> 8193"),
+        (
+            "header_bytes_max: 8192",
+            "header_bytes_max: 8193",
+            "gateway: limits.header_bytes_max 8192 -> 8193 needs a restart",
+        ),
         ("prompt_bytes_max: 1024", "prompt_bytes_max: 1025", "gateway: limits.prompt_bytes_max 1024 -> 1025"),
         ("connect_ms: 1", "connect_ms: 9", "gateway: timeouts.connect_ms 1 -> 9"),
         ("first_byte_ms: 2", "first_byte_ms: 9", "gateway: timeouts.first_byte_ms 2 -> 9"),
