@@ -45,6 +45,12 @@ impl CacheView {
         chain.hashes()[..held].iter().rev().for_each(|&hash| blocks.touch(hash));
     }
 
+    /// Forgets the blocks of a chain from number `kept` on: the request that was to put them there never arrived.
+    pub fn forget(&self, chain: &PrefixChain, kept: usize) {
+        let mut blocks = self.blocks.lock();
+        chain.hashes().iter().skip(kept).for_each(|hash| blocks.remove(hash));
+    }
+
     /// Forgets everything: the replica restarted.
     pub fn clear(&self) {
         let mut blocks = self.blocks.lock();
@@ -67,10 +73,10 @@ impl CacheView {
 }
 
 fn blocks_of_tokens(tokens: u64) -> usize {
-    ((tokens * BYTES_PER_TOKEN) as usize / BLOCK_BYTES).clamp(1, 1 << 26)
+    (tokens.saturating_mul(BYTES_PER_TOKEN) as usize / BLOCK_BYTES).clamp(1, 1 << 26)
 }
 
-/// Chain hashes are already well mixed (and seeded, so that nobody outside can aim at one bucket).
+/// Chain hashes are already well mixed. Where the fleet's hash seed is a secret, nobody outside can aim at one bucket.
 #[derive(Default)]
 struct AsIs(u64);
 
@@ -91,6 +97,8 @@ impl Hasher for AsIs {
 struct BlockLru {
     slots: HashMap<u64, u32, BuildHasherDefault<AsIs>>,
     entries: Vec<Entry>,
+    /// Slots of entries that were removed.
+    free: Vec<u32>,
     newest: u32,
     oldest: u32,
     capacity: usize,
@@ -105,7 +113,7 @@ struct Entry {
 
 impl BlockLru {
     fn new(capacity: usize) -> Self {
-        Self { slots: HashMap::default(), entries: Vec::new(), newest: NONE, oldest: NONE, capacity }
+        Self { slots: HashMap::default(), entries: Vec::new(), free: Vec::new(), newest: NONE, oldest: NONE, capacity }
     }
 
     fn touch(&mut self, hash: u64) {
@@ -116,30 +124,35 @@ impl BlockLru {
             }
             return;
         }
+        while self.slots.len() >= self.capacity {
+            self.evict();
+        }
         let entry = Entry { hash, newer: NONE, older: NONE };
-        let slot = if self.slots.len() >= self.capacity {
-            let freed = self.evict();
-            self.entries[freed as usize] = entry;
-            freed
-        } else if self.entries.len() > self.slots.len() {
-            // The cache shrank and grew again: slots of evicted entries are not tracked, so start a new slab.
-            self.compact();
-            self.entries.push(entry);
-            self.entries.len() as u32 - 1
-        } else {
-            self.entries.push(entry);
-            self.entries.len() as u32 - 1
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.entries[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
         };
         self.slots.insert(hash, slot);
         self.push_newest(slot);
     }
 
-    /// Removes the entry used longest ago and gives its slot. Must not be called on an empty set.
-    fn evict(&mut self) -> u32 {
-        let slot = self.oldest;
-        self.unlink(slot);
-        self.slots.remove(&self.entries[slot as usize].hash);
-        slot
+    /// Removes the entry used longest ago. Must not be called on an empty set.
+    fn evict(&mut self) {
+        let oldest = self.entries[self.oldest as usize].hash;
+        self.remove(&oldest);
+    }
+
+    fn remove(&mut self, hash: &u64) {
+        if let Some(slot) = self.slots.remove(hash) {
+            self.unlink(slot);
+            self.free.push(slot);
+        }
     }
 
     fn unlink(&mut self, slot: u32) {
@@ -161,22 +174,6 @@ impl BlockLru {
         match older {
             NONE => self.oldest = slot,
             _ => self.entries[older as usize].newer = slot,
-        }
-    }
-
-    /// Rebuilds the slab without the slots that nothing uses.
-    fn compact(&mut self) {
-        let mut order = Vec::with_capacity(self.slots.len());
-        let mut slot = self.oldest;
-        while slot != NONE {
-            order.push(self.entries[slot as usize].hash);
-            slot = self.entries[slot as usize].newer;
-        }
-        *self = Self::new(self.capacity);
-        for (slot, hash) in order.into_iter().enumerate() {
-            self.entries.push(Entry { hash, newer: NONE, older: NONE });
-            self.slots.insert(hash, slot as u32);
-            self.push_newest(slot as u32);
         }
     }
 }
@@ -222,6 +219,19 @@ mod tests {
         let view = CacheView::new(4 * BLOCK_TOKENS);
         view.insert(&chain(b'a', 0, 9));
         assert_eq!(view.matched_blocks(&chain(b'a', 0, 9)), 4);
+    }
+
+    #[test]
+    fn what_never_arrived_is_forgotten_and_what_was_held_before_is_not() {
+        let view = CacheView::new(100 * BLOCK_TOKENS);
+        view.insert(&chain(b'a', 3, 5));
+        let other = chain(b'b', 3, 8);
+        let matched = view.matched_blocks(&other);
+        view.insert(&other);
+        view.forget(&other, matched);
+        assert_eq!((view.matched_blocks(&other), view.matched_blocks(&chain(b'a', 3, 5))), (3, 5));
+        view.insert(&other);
+        assert_eq!((view.matched_blocks(&other), view.blocks()), (8, 10));
     }
 
     #[test]

@@ -1,13 +1,8 @@
-//! The answer to "which replica?", with everything needed to explain it. The same value feeds the response header, the
-//! metrics and the retry order.
-
-use smallvec::SmallVec;
+//! The answer to "which replica?", with everything needed to explain it. The same value feeds the response header and
+//! the metrics.
 
 use crate::fleet::TargetId;
 use crate::routing::Strategy;
-
-/// How many choices a decision orders: the first, and the fallbacks a retry may try.
-pub const CHOICES_MAX: usize = 4;
 
 /// Where one request goes.
 #[derive(Clone, Debug)]
@@ -16,18 +11,36 @@ pub struct Decision {
     pub strategy: Strategy,
     /// Index of the variant in the endpoint.
     pub variant: usize,
-    /// Why the first choice is the first.
+    /// Why it goes there.
     pub reason: Reason,
-    /// Best first; never empty; at most [`CHOICES_MAX`].
-    pub choices: SmallVec<[Choice; CHOICES_MAX]>,
-    /// Where the key belongs, whether or not it went there.
+    /// Where it goes.
+    pub choice: Choice,
+    /// Where its key belongs, whether or not it went there.
     pub home: Option<Choice>,
-    /// Every replica of the variant, in its order.
+    /// Every place of the variant: each replica in its order, or each copy of the invoked component (and each replica
+    /// that has none).
     pub candidates: Vec<Candidate>,
     /// Text bytes of the prompt that some candidate holds, by our belief.
     pub available_bytes: u64,
-    /// Text bytes of the prompt that the first choice holds, by our belief.
+    /// Text bytes of the prompt that the chosen one holds, by our belief.
     pub captured_bytes: u64,
+}
+
+impl Decision {
+    /// The order in which the eligible places would be taken were each before it to fail: the choice, then by
+    /// rendezvous score where the strategy has one, then by load. Indices into `candidates`.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.candidates.len()).filter(|&i| self.candidates[i].is_eligible()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&self.candidates[a], &self.candidates[b]);
+            let is_other = |candidate: &Candidate| candidate.choice() != self.choice;
+            is_other(a)
+                .cmp(&is_other(b))
+                .then(b.score().partial_cmp(&a.score()).unwrap_or(std::cmp::Ordering::Equal))
+                .then(a.relative_load().total_cmp(&b.relative_load()))
+        });
+        order
+    }
 }
 
 /// A place for the request.
@@ -41,22 +54,28 @@ pub struct Choice {
     pub target: TargetId,
 }
 
-/// What was known of one replica when the decision was taken.
+/// What was known of one place when the decision was taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The copy it would use.
+    /// Index of the replica in the variant.
+    pub replica: usize,
+    /// Index of the copy in the invoked component.
     pub copy: Option<usize>,
-    /// Where that is.
+    /// Where it is.
     pub target: TargetId,
     /// Requests in flight: of the copy where a component is invoked, else of the replica.
     pub in_flight: u32,
-    /// Uncached prompt tokens waiting for their first token on the replica.
+    /// Recent failures there, each of which weighs like a request in flight.
+    pub penalty: u32,
+    /// Uncached prompt tokens waiting for their first token there.
     pub pending_prefill_tokens: u64,
-    /// Blocks of the prompt it holds, by our belief.
+    /// Blocks of the prompt held there, by our belief.
     pub matched_blocks: usize,
-    /// Its rendezvous score, where the strategy uses one: higher is better.
+    /// The replica's rendezvous score, where the strategy uses one: higher is better.
     pub rendezvous: f64,
-    /// Its weight.
+    /// The copy's among the copies of its replica.
+    pub copy_rendezvous: f64,
+    /// The replica's weight.
     pub weight: f64,
     /// Why it was not considered.
     pub dropped: Option<Drop>,
@@ -68,38 +87,74 @@ impl Candidate {
         self.dropped.is_none()
     }
 
+    /// The place.
+    pub fn choice(&self) -> Choice {
+        Choice { replica: self.replica, copy: self.copy, target: self.target }
+    }
+
     /// Its load relative to its weight, were it to get this request too.
     pub fn relative_load(&self) -> f64 {
-        f64::from(self.in_flight + 1) / self.weight
+        f64::from(self.in_flight + self.penalty + 1) / self.weight
+    }
+
+    /// Its rendezvous score: the replica's first, then the copy's.
+    pub fn score(&self) -> (f64, f64) {
+        (self.rendezvous, self.copy_rendezvous)
     }
 }
 
-/// Why a replica may not serve a request.
+/// Why a place may not serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drop {
+    /// The operator took it out.
+    Draining,
     /// Its health checks fail.
     Down,
-    /// It takes nothing new.
-    Draining,
+    /// Its requests failed; it comes back after a while.
+    Ejected,
+    /// It has failed before, comes back, and has its one request.
+    OnTrial,
+    /// It has not been checked yet, and another has.
+    Warming,
+    /// It answers no health checks, and another does.
+    Unresponsive,
+    /// It asked to be left alone for a while, and another did not.
+    Busy,
     /// It has no copy of the invoked component.
     NoCopy,
     /// It does not have the adapter.
     NoAdapter,
+    /// It does not speak an API that has a path for this request.
+    NoPath,
+    /// This request was tried there.
+    Tried,
 }
 
 impl Drop {
     /// The name in metrics and explanations.
     pub fn as_str(self) -> &'static str {
         match self {
-            Drop::Down => "down",
             Drop::Draining => "draining",
-            Drop::NoCopy => "no_copy",
-            Drop::NoAdapter => "no_adapter",
+            Drop::Down => "down",
+            Drop::Ejected => "ejected",
+            Drop::OnTrial => "on trial",
+            Drop::Warming => "warming",
+            Drop::Unresponsive => "unresponsive",
+            Drop::Busy => "busy",
+            Drop::NoCopy => "without a copy",
+            Drop::NoAdapter => "without the adapter",
+            Drop::NoPath => "without a path for it",
+            Drop::Tried => "tried",
         }
+    }
+
+    /// Whether it is dropped only because others are better off; where there are none, it is considered after all.
+    pub fn is_last_resort(self) -> bool {
+        matches!(self, Drop::Warming | Drop::Unresponsive | Drop::Busy)
     }
 }
 
-/// Why the first choice is the first.
+/// Why a request goes where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The key's home, which is believed to hold a beginning of the prompt.
@@ -110,11 +165,11 @@ pub enum Reason {
     Session,
     /// The home copy is at its threshold: another copy on the same replica.
     SpillCopy,
-    /// The home is at its threshold: the least outstanding replica under its own.
+    /// The home is at its threshold: the least outstanding place under its own.
     SpillConcurrency,
     /// All are at their threshold: the least outstanding of all.
     SpillSaturated,
-    /// Nothing else may serve the request, so the strategy has no effect.
+    /// No other replica may serve the request, so the strategy has no effect.
     OnlyCandidate,
     /// The request has no text to hash (or no session): the least outstanding.
     NoPrefix,

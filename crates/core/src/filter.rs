@@ -1,15 +1,27 @@
-//! Which replicas may serve a request, and why the others may not.
+//! Which places may serve a request, and why the others may not.
+//!
+//! A place is a replica, or a copy of the invoked component on one. A place that is merely worse off than others (not
+//! checked yet, slow to answer checks, asked to be left alone) is dropped only while there are others: a fleet of busy
+//! engines that answer no probe in time still serves.
 
-use crate::decision::{Candidate, Drop};
-use crate::fleet::{Adapter, Component, Endpoint, Replica, State, Variant};
+use std::sync::Arc;
+
+use crate::breaker::Verdict;
+use crate::decision::{Candidate, Choice, Drop};
+use crate::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
+use crate::live::{Duty, Health, Live};
+use crate::prompt::PrefixChain;
+use crate::rendezvous;
 
 /// What a request insists on beyond a healthy replica.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Needs<'a> {
     /// The component whose copies may serve it.
     pub component: Option<&'a Component>,
     /// The adapter it uses.
     pub adapter: Option<&'a Adapter>,
+    /// Whether a target has a path for it; `None` is all.
+    pub has_path: Option<&'a (dyn Fn(TargetId) -> bool + Sync)>,
 }
 
 impl<'a> Needs<'a> {
@@ -18,48 +30,132 @@ impl<'a> Needs<'a> {
         let by_model = endpoint.adapters.iter().find(|adapter| Some(adapter.name.as_str()) == model);
         let base_of = |adapter: &Adapter| adapter.base.map(|index| &endpoint.components[index]);
         let Some(name) = component else {
-            return Some(Self { component: by_model.and_then(base_of), adapter: by_model });
+            return Some(Self { component: by_model.and_then(base_of), adapter: by_model, has_path: None });
         };
         if let Some(adapter) = endpoint.adapters.iter().find(|adapter| adapter.component.as_deref() == Some(name)) {
-            return Some(Self { component: base_of(adapter), adapter: Some(adapter) });
+            return Some(Self { component: base_of(adapter), adapter: Some(adapter), has_path: None });
         }
         let component = endpoint.components.iter().find(|c| c.name == name)?;
-        Some(Self { component: Some(component), adapter: by_model })
-    }
-
-    /// Why this replica may not serve the request, if it may not.
-    fn drop_reason(&self, replica: &Replica, index: usize) -> Option<Drop> {
-        match replica.live.state() {
-            State::Down => return Some(Drop::Down),
-            State::Draining => return Some(Drop::Draining),
-            State::Ready => {}
-        }
-        if self.component.is_some_and(|component| component.copies.iter().all(|copy| copy.replica != index)) {
-            return Some(Drop::NoCopy);
-        }
-        if self.adapter.is_some_and(|adapter| !adapter.is_on(replica)) {
-            return Some(Drop::NoAdapter);
-        }
-        None
+        Some(Self { component: Some(component), adapter: by_model, has_path: None })
     }
 }
 
-/// All replicas of the variant as candidates, the unfit marked with their reason. A candidate's copy is the least
-/// outstanding one on its replica; strategies that prefer another say so in their choice.
-pub fn candidates(variant: &Variant, needs: Needs<'_>) -> Vec<Candidate> {
-    let candidate = |(index, replica): (usize, &Replica)| {
-        let copies = needs.component.iter().flat_map(|c| c.copies.iter().enumerate());
-        let copy = copies.filter(|(_, copy)| copy.replica == index).min_by_key(|(_, copy)| copy.load.in_flight());
-        Candidate {
-            copy: copy.map(|(i, _)| i),
-            target: copy.map_or(replica.target, |(_, copy)| copy.target),
-            in_flight: copy.map_or(&replica.live.load, |(_, copy)| &copy.load).in_flight(),
-            pending_prefill_tokens: replica.live.load.pending_prefill_tokens(),
-            matched_blocks: 0,
-            rendezvous: 0.0,
-            weight: replica.weight,
-            dropped: needs.drop_reason(replica, index),
+/// A place, before anything is known of it but its name.
+struct Place<'a> {
+    replica: &'a Replica,
+    index: usize,
+    copy: Option<(usize, &'a Copy)>,
+}
+
+impl<'a> Place<'a> {
+    fn target(&self) -> TargetId {
+        self.copy.map_or(self.replica.target, |(_, copy)| copy.target)
+    }
+
+    /// What counts the requests of the place.
+    fn live(&self) -> &'a Arc<Live> {
+        self.copy.map_or(&self.replica.live, |(_, copy)| &copy.live)
+    }
+
+    /// What lives at its address.
+    fn engine(&self) -> &'a Live {
+        match self.copy {
+            Some((_, copy)) if copy.has_own_address => &copy.live,
+            _ => &self.replica.live,
         }
-    };
-    variant.replicas.iter().enumerate().map(candidate).collect()
+    }
+
+    fn drop_reason(&self, needs: Needs<'_>, now_us: u64) -> Option<Drop> {
+        if needs.component.is_some() && self.copy.is_none() {
+            return Some(Drop::NoCopy);
+        }
+        if needs.adapter.is_some_and(|adapter| !adapter.is_on(self.replica)) {
+            return Some(Drop::NoAdapter);
+        }
+        if needs.has_path.is_some_and(|has_path| !has_path(self.target())) {
+            return Some(Drop::NoPath);
+        }
+        let engine = self.engine();
+        if self.replica.live.duty() != Duty::Ready || engine.duty() != Duty::Ready {
+            return Some(Drop::Draining);
+        }
+        match engine.breaker.verdict(now_us) {
+            Verdict::Ejected { .. } => return Some(Drop::Ejected),
+            Verdict::Trial if engine.load.in_flight() > 0 => return Some(Drop::OnTrial),
+            Verdict::Trial | Verdict::Closed => {}
+        }
+        match engine.health() {
+            Health::Down => Some(Drop::Down),
+            Health::Warming => Some(Drop::Warming),
+            Health::Unresponsive => Some(Drop::Unresponsive),
+            Health::Up => engine.is_busy(now_us).then_some(Drop::Busy),
+        }
+    }
+}
+
+/// All replicas of the variant, or all copies of the invoked component and the replicas without one.
+fn places<'a>(variant: &'a Variant, needs: Needs<'a>) -> impl Iterator<Item = Place<'a>> {
+    variant.replicas.iter().enumerate().flat_map(move |(index, replica)| {
+        let copies = needs.component.into_iter().flat_map(|component| component.copies.iter().enumerate());
+        let copies = copies.filter(move |(_, copy)| copy.replica == index).map(Some);
+        let has_copy = needs.component.is_some_and(|component| component.copies.iter().any(|c| c.replica == index));
+        let alone = (!has_copy).then_some(None);
+        copies.chain(alone).map(move |copy| Place { replica, index, copy })
+    })
+}
+
+/// Whether some place of the variant may serve the request, if only as a last resort.
+pub(crate) fn has_candidate(variant: &Variant, needs: Needs<'_>, now_us: u64) -> bool {
+    places(variant, needs).any(|place| place.drop_reason(needs, now_us).is_none_or(Drop::is_last_resort))
+}
+
+/// What each place is believed to hold of a prompt, in the order of [`candidates`]: asked before the variant's lock is
+/// taken, since it is the only part whose cost grows with the prompt.
+pub(crate) fn matched_blocks(variant: &Variant, needs: Needs<'_>, chain: &PrefixChain, matched: &mut Vec<usize>) {
+    matched.extend(places(variant, needs).map(|place| place.engine().cache.matched_blocks(chain)));
+}
+
+/// All places as candidates, the unfit and the tried marked with their reason.
+pub(crate) fn candidates(
+    variant: &Variant,
+    needs: Needs<'_>,
+    matched: &[usize],
+    tried: &[Choice],
+    now_us: u64,
+) -> Vec<Candidate> {
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(matched.len());
+    for (place, &matched_blocks) in places(variant, needs).zip(matched) {
+        let (live, copy) = (place.live(), place.copy.map(|(index, _)| index));
+        let choice = Choice { replica: place.index, copy, target: place.target() };
+        let dropped = if tried.contains(&choice) { Some(Drop::Tried) } else { place.drop_reason(needs, now_us) };
+        candidates.push(Candidate {
+            replica: place.index,
+            copy,
+            target: choice.target,
+            in_flight: live.load.in_flight(),
+            penalty: place.engine().breaker.penalty(now_us),
+            pending_prefill_tokens: live.load.pending_prefill_tokens(),
+            matched_blocks,
+            rendezvous: 0.0,
+            copy_rendezvous: 0.0,
+            weight: place.replica.weight,
+            dropped,
+        });
+    }
+    if candidates.iter().all(|candidate| !candidate.is_eligible()) {
+        let last = candidates.iter_mut().filter(|c| c.dropped.is_some_and(Drop::is_last_resort));
+        last.for_each(|candidate| candidate.dropped = None);
+    }
+    candidates
+}
+
+/// Gives every candidate its rendezvous scores for a key.
+pub(crate) fn score(variant: &Variant, needs: Needs<'_>, candidates: &mut [Candidate], key: u64) {
+    for candidate in candidates {
+        let replica = &variant.replicas[candidate.replica];
+        candidate.rendezvous = rendezvous::score(key, replica.key, replica.weight);
+        if let (Some(component), Some(copy)) = (needs.component, candidate.copy) {
+            candidate.copy_rendezvous = rendezvous::score(key, component.copies[copy].key, 1.0);
+        }
+    }
 }

@@ -1,17 +1,14 @@
 //! The fleet: an immutable snapshot of what may be routed to, around counters that outlive it.
 //!
-//! A reload builds a new [`Fleet`] and swaps a pointer. What is [`Live`] about a replica, and the [`Load`] of a copy,
-//! is shared between snapshots by [`Arc`], so in-flight counts, health and cache views of what did not change go on as
-//! they were.
+//! A reload builds a new [`Fleet`] and swaps a pointer. What is [`Live`] about a replica or a copy is shared between
+//! snapshots by [`Arc`], so in-flight counts, health and cache views of what did not change go on as they were.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::cache::CacheView;
 use crate::hash;
-use crate::load::Load;
+use crate::live::Live;
 use crate::routing::Routing;
 
 /// Seeds the hash of replica ids, so that a replica called like a prompt has nothing to do with it.
@@ -84,40 +81,7 @@ pub struct Variant {
     /// Its replicas.
     pub replicas: Vec<Replica>,
     /// Held while a decision reads the loads and takes its place, so that each sees all before it.
-    pub turn: Mutex<Turn>,
-}
-
-/// What round_robin remembers between decisions: each replica's credit, in the order of the variant's replicas.
-#[derive(Debug, Default)]
-pub struct Turn {
-    /// Smooth weighted round robin: the largest credit goes next.
-    pub credits: Vec<f64>,
-}
-
-/// What may be done with a replica now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// Takes requests.
-    Ready = 0,
-    /// Finishes what it has, takes nothing new.
-    Draining = 1,
-    /// Health checks fail.
-    Down = 2,
-}
-
-impl State {
-    /// All states.
-    pub const ALL: [State; 3] = [State::Ready, State::Draining, State::Down];
-
-    /// The name in metrics and messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Ready => "ready",
-            State::Draining => "draining",
-            State::Down => "down",
-        }
-    }
+    pub turn: Mutex<()>,
 }
 
 /// One engine server, as one snapshot knows it.
@@ -133,34 +97,6 @@ pub struct Replica {
     pub live: Arc<Live>,
     /// The replica's part of rendezvous scores.
     pub key: u64,
-}
-
-/// What is true of a replica whatever snapshot is in force.
-#[derive(Debug)]
-pub struct Live {
-    /// Counters.
-    pub load: Load,
-    /// What it is believed to hold.
-    pub cache: CacheView,
-    state: AtomicU8,
-}
-
-impl Live {
-    /// A replica that is ready until somebody says otherwise: refusing traffic until a first health check would make
-    /// every start an outage, and a connection that fails is tried on the next choice anyway.
-    pub fn new(kv_tokens: u64) -> Self {
-        Self { load: Load::default(), cache: CacheView::new(kv_tokens), state: AtomicU8::new(State::Ready as u8) }
-    }
-
-    /// Its state now.
-    pub fn state(&self) -> State {
-        State::ALL[usize::from(self.state.load(Ordering::Relaxed))]
-    }
-
-    /// Changes its state and gives the one before.
-    pub fn set_state(&self, state: State) -> State {
-        State::ALL[usize::from(self.state.swap(state as u8, Ordering::Relaxed))]
-    }
 }
 
 impl Replica {
@@ -189,8 +125,10 @@ pub struct Copy {
     pub replica: usize,
     /// Where it is: its own address, or its replica's.
     pub target: TargetId,
-    /// Counters of this copy alone; its replica's count too.
-    pub load: Arc<Load>,
+    /// Whether it is an engine of its own. One that shares its replica's address shares its health and cache too.
+    pub has_own_address: bool,
+    /// What outlives the snapshot. Its replica counts its requests too.
+    pub live: Arc<Live>,
     /// The copy's part of rendezvous scores among the copies of its replica.
     pub key: u64,
 }

@@ -11,7 +11,9 @@
 //! | [`facts`] | everything about a request that routing may look at |
 //! | [`routing`] | a variant's routing settings: strategy names, ranges, defaults |
 //! | [`fleet`] | endpoints, variants, replicas, components, adapters: an immutable snapshot around shared counters |
+//! | [`live`] | what is true of a replica whatever snapshot is in force: load, health, breaker, cache view |
 //! | [`load`] | in-flight and pending-prefill counters and the guard that releases them exactly once |
+//! | [`breaker`] | when a replica whose requests fail gets none, and how it comes back |
 //! | [`cache`] | what a replica is believed to hold: the predicted cache view |
 //! | [`filter`] | which replicas may serve a request, and why the others may not |
 //! | [`strategy`] | one file a strategy: random, round_robin, least_outstanding, prefix_aware, session |
@@ -19,12 +21,14 @@
 //! | [`router`] | facts + fleet + moment -> decision, with the load reserved in the same breath |
 //! | [`rendezvous`], [`hash`] | seeded hashing that several gateways agree on |
 
+pub mod breaker;
 pub mod cache;
 pub mod decision;
 pub mod facts;
 pub mod filter;
 pub mod fleet;
 pub mod hash;
+pub mod live;
 pub mod load;
 pub mod moment;
 pub mod prompt;

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::fleet::Live;
+use crate::live::Live;
+use crate::prompt::PrefixChain;
 
 /// Counters of one replica or copy.
 #[derive(Debug, Default)]
@@ -15,6 +16,8 @@ pub struct Load {
     in_flight: AtomicU32,
     pending_prefill_tokens: AtomicU64,
     routed: AtomicU64,
+    /// round_robin's credit, the bits of an `f64`; read and written under the variant's lock only.
+    turn_credit: AtomicU64,
 }
 
 impl Load {
@@ -31,6 +34,15 @@ impl Load {
     /// Requests ever placed here.
     pub fn routed(&self) -> u64 {
         self.routed.load(Ordering::Relaxed)
+    }
+
+    /// What round_robin has saved up for it.
+    pub(crate) fn turn_credit(&self) -> f64 {
+        f64::from_bits(self.turn_credit.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_turn_credit(&self, credit: f64) {
+        self.turn_credit.store(credit.to_bits(), Ordering::Relaxed);
     }
 
     fn add(&self, pending: u64) {
@@ -55,23 +67,47 @@ impl Load {
 #[must_use = "dropping the reservation ends the request's place"]
 pub struct Reservation {
     replica: Arc<Live>,
-    copy: Option<Arc<Load>>,
+    copy: Option<Arc<Live>>,
+    /// Whether the copy is an engine of its own.
+    is_own_engine: bool,
     pending_prefill_tokens: u64,
+    matched_blocks: usize,
 }
 
 impl Reservation {
-    /// Takes a place. `pending_prefill_tokens` is the work the replica must do before its first token.
-    pub(crate) fn take(replica: Arc<Live>, copy: Option<Arc<Load>>, pending_prefill_tokens: u64) -> Self {
+    /// Takes a place. `pending_prefill_tokens` is the work to be done before the first token, `matched_blocks` how much
+    /// of the prompt was believed to be held.
+    pub(crate) fn take(
+        replica: Arc<Live>,
+        copy: Option<(Arc<Live>, bool)>,
+        pending_prefill_tokens: u64,
+        matched_blocks: usize,
+    ) -> Self {
         replica.load.add(pending_prefill_tokens);
+        let is_own_engine = copy.as_ref().is_some_and(|(_, own)| *own);
+        let copy = copy.map(|(copy, _)| copy);
         if let Some(copy) = &copy {
-            copy.add(pending_prefill_tokens);
+            copy.load.add(pending_prefill_tokens);
         }
-        Self { replica, copy, pending_prefill_tokens }
+        Self { replica, copy, is_own_engine, pending_prefill_tokens, matched_blocks }
     }
 
-    /// The replica on which the place is.
-    pub fn replica(&self) -> &Live {
-        &self.replica
+    /// What lives at the address that gets the request: the copy where it is an engine of its own, else the replica.
+    pub fn engine(&self) -> &Live {
+        match &self.copy {
+            Some(copy) if self.is_own_engine => copy,
+            _ => &self.replica,
+        }
+    }
+
+    /// The prompt is on its way there: from now on it is believed to be held.
+    pub(crate) fn expect_held(&self, chain: &PrefixChain) {
+        self.engine().cache.insert(chain);
+    }
+
+    /// The prompt did not get there: what was believed only because of it is believed no longer.
+    pub fn never_arrived(&self, chain: &PrefixChain) {
+        self.engine().cache.forget(chain, self.matched_blocks);
     }
 
     /// The first content has arrived: the prefill is no longer pending. Calling it again changes nothing.
@@ -79,7 +115,7 @@ impl Reservation {
         let pending = std::mem::take(&mut self.pending_prefill_tokens);
         self.replica.load.remove_pending(pending);
         if let Some(copy) = &self.copy {
-            copy.remove_pending(pending);
+            copy.load.remove_pending(pending);
         }
     }
 }
@@ -89,7 +125,7 @@ impl Drop for Reservation {
         self.first_content();
         self.replica.load.remove();
         if let Some(copy) = &self.copy {
-            copy.remove();
+            copy.load.remove();
         }
     }
 }

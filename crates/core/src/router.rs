@@ -1,32 +1,39 @@
 //! Facts + fleet + moment -> decision, with the load reserved in the same breath.
 //!
-//! [`route`] reads top to bottom: which variant, which replicas may serve the request, what each is believed to hold,
+//! [`route`] reads top to bottom: which variant, which places may serve the request, what each is believed to hold,
 //! what the strategy picks, and the place taken. Loads are read and the place is taken under the variant's lock, so a
 //! burst of requests sees its own beginning: no two decisions act on the same count.
+//!
+//! A retry is the same decision again with the places tried left out, on the loads of its own moment.
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
-use crate::decision::{CHOICES_MAX, Candidate, Choice, Decision, Drop, Reason};
+use crate::decision::{Candidate, Choice, Decision, Drop, Reason};
 use crate::facts::{RequestFacts, tokens_of_bytes};
 use crate::filter::{self, Needs};
-use crate::fleet::{Endpoint, Turn, Variant};
-use crate::load::Reservation;
+use crate::fleet::{Endpoint, TargetId, Variant};
+use crate::load::{Load, Reservation};
 use crate::moment::{Entropy, Moment};
 use crate::prompt::BLOCK_BYTES;
 use crate::routing::Strategy;
-use crate::strategy::{self, Pick, eligible, least_outstanding, prefix_aware, random, round_robin, session};
+use crate::strategy::{Pick, eligible, least_outstanding, prefix_aware, random, round_robin, session};
 
 /// A request that has been given its place.
 #[derive(Debug)]
-pub struct Routed<'a> {
+pub struct Routed {
     /// Where it goes and why.
     pub decision: Decision,
-    /// Its place on the first choice.
+    /// Its place there.
     pub reservation: Reservation,
-    /// What it asked for; retries need it.
-    pub needs: Needs<'a>,
+}
+
+/// What happened to a request before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attempts<'a> {
+    /// The variant it was given.
+    pub variant: Option<usize>,
+    /// Where it was tried.
+    pub tried: &'a [Choice],
 }
 
 /// Why a request cannot be routed.
@@ -73,59 +80,46 @@ impl fmt::Display for NoRoute {
 
 impl std::error::Error for NoRoute {}
 
-/// Decides where a request to `endpoint` goes, and takes its place there.
-pub fn route<'a>(endpoint: &'a Endpoint, facts: &RequestFacts, moment: Moment) -> Result<Routed<'a>, NoRoute> {
-    let mut entropy = moment.entropy;
+/// Decides where a request to `endpoint` goes, and takes its place there. `has_path` says whether a target has a path
+/// for it at all.
+pub fn route(
+    endpoint: &Endpoint,
+    facts: &RequestFacts,
+    has_path: &(dyn Fn(TargetId) -> bool + Sync),
+    attempts: Attempts<'_>,
+    moment: Moment,
+) -> Result<Routed, NoRoute> {
+    let Moment { now_us, mut entropy } = moment;
     let needs = Needs::of(endpoint, facts.component.as_deref(), facts.model.as_deref())
         .ok_or_else(|| NoRoute::UnknownComponent(facts.component.clone().unwrap_or_default()))?;
-    let index = variant_of(endpoint, facts, needs, &mut entropy)?;
+    let needs = Needs { has_path: Some(has_path), ..needs };
+    let index = match attempts.variant {
+        Some(index) => index,
+        None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
+    };
     let variant = &endpoint.variants[index];
-    // What replicas hold is asked before the lock: it is a belief, and the only part whose cost grows with the prompt.
-    let matched: SmallVec<[usize; 16]> =
-        variant.replicas.iter().map(|replica| replica.live.cache.matched_blocks(&facts.prompt.chain)).collect();
+    let mut matched = Vec::with_capacity(variant.replicas.len());
+    filter::matched_blocks(variant, needs, &facts.prompt.chain, &mut matched);
 
-    let mut turn = variant.turn.lock();
-    let mut candidates = filter::candidates(variant, needs);
-    for (candidate, &blocks) in candidates.iter_mut().zip(&matched) {
-        candidate.matched_blocks = blocks;
-    }
+    let turn = variant.turn.lock();
+    let mut candidates = filter::candidates(variant, needs, &matched, attempts.tried, now_us);
     if eligible(&candidates).next().is_none() {
         return Err(NoRoute::NoReplica(count_drops(&candidates)));
     }
-    let pick = pick(index, variant, needs, facts, &mut candidates, &mut turn, &mut entropy);
+    let pick = pick(index, variant, needs, facts, &mut candidates, &mut entropy);
     let decision = decide(index, variant.routing.strategy, pick, candidates, facts);
-    let uncached = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(decision.captured_bytes));
-    let reservation = take(variant, needs, pick.choice, uncached);
+    let reservation = take(variant, needs, &decision, pick.index, facts);
     drop(turn);
 
-    reservation.replica().cache.insert(&facts.prompt.chain);
-    Ok(Routed { decision, reservation, needs })
-}
-
-/// Takes the place of a later choice of a decision, those before it having failed. Gives the place with the text bytes
-/// of the prompt that it is believed to hold; `None` where there is no such choice.
-pub fn take_next(
-    endpoint: &Endpoint,
-    needs: Needs<'_>,
-    decision: &Decision,
-    attempt: usize,
-    facts: &RequestFacts,
-) -> Option<(Reservation, u64)> {
-    let choice = *decision.choices.get(attempt)?;
-    let variant = &endpoint.variants[decision.variant];
-    let held = held_bytes(&decision.candidates[choice.replica], facts);
-    let uncached = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(held));
-    let turn = variant.turn.lock();
-    let reservation = take(variant, needs, choice, uncached);
-    drop(turn);
-    reservation.replica().cache.insert(&facts.prompt.chain);
-    Some((reservation, held))
+    reservation.expect_held(&facts.prompt.chain);
+    Ok(Routed { decision, reservation })
 }
 
 fn variant_of(
     endpoint: &Endpoint,
     facts: &RequestFacts,
     needs: Needs<'_>,
+    now_us: u64,
     entropy: &mut Entropy,
 ) -> Result<usize, NoRoute> {
     let named = match &facts.variant {
@@ -142,20 +136,27 @@ fn variant_of(
         }),
         (Some(component), _) => Ok(component.variant),
         (None, Some(index)) => Ok(index),
-        (None, None) => Ok(variant_by_weight(&endpoint.variants, entropy)),
+        (None, None) => Ok(variant_by_weight(&endpoint.variants, needs, now_us, entropy)),
     }
 }
 
-fn variant_by_weight(variants: &[Variant], entropy: &mut Entropy) -> usize {
+/// Draws among the variants that can serve the request now; among all of them if none can.
+fn variant_by_weight(variants: &[Variant], needs: Needs<'_>, now_us: u64, entropy: &mut Entropy) -> usize {
     if variants.len() == 1 {
         return 0;
     }
-    let total: f64 = variants.iter().map(|variant| variant.weight).sum();
-    let mut point = entropy.unit() * total;
+    let weight_if = |can: &dyn Fn(&Variant) -> bool| -> Vec<f64> {
+        variants.iter().map(|variant| if can(variant) { variant.weight } else { 0.0 }).collect()
+    };
+    let mut weights = weight_if(&|variant| filter::has_candidate(variant, needs, now_us));
+    if weights.iter().all(|weight| *weight == 0.0) {
+        weights = weight_if(&|_| true);
+    }
+    let mut point = entropy.unit() * weights.iter().sum::<f64>();
     let mut picked = 0;
-    for (index, variant) in variants.iter().enumerate().filter(|(_, variant)| variant.weight > 0.0) {
+    for (index, weight) in weights.into_iter().enumerate().filter(|(_, weight)| *weight > 0.0) {
         picked = index;
-        point -= variant.weight;
+        point -= weight;
         if point < 0.0 {
             break;
         }
@@ -169,14 +170,13 @@ fn pick(
     needs: Needs<'_>,
     facts: &RequestFacts,
     candidates: &mut [Candidate],
-    turn: &mut Turn,
     entropy: &mut Entropy,
 ) -> Pick {
     let routing = &variant.routing;
     let threshold = routing.prefix_aware.concurrency_threshold;
     let key = match routing.strategy {
         Strategy::Random => return random::pick(candidates, entropy),
-        Strategy::RoundRobin => return round_robin::pick(candidates, turn),
+        Strategy::RoundRobin => return round_robin::pick(candidates, |candidate| load_of(variant, needs, candidate)),
         Strategy::LeastOutstanding => return least_outstanding::pick(candidates, entropy),
         Strategy::PrefixAware => facts.prefix_key(index),
         Strategy::Session => facts.session,
@@ -184,10 +184,18 @@ fn pick(
     let Some(key) = key else {
         return Pick { reason: Reason::NoPrefix, ..least_outstanding::pick(candidates, entropy) };
     };
-    prefix_aware::score(candidates, key, |index| variant.replicas[index].key);
+    filter::score(variant, needs, candidates, key);
     match routing.strategy {
-        Strategy::Session => session::pick(candidates, key, threshold, needs.component, entropy),
-        _ => prefix_aware::pick(candidates, key, threshold, needs.component, entropy),
+        Strategy::Session => session::pick(candidates, threshold, entropy),
+        _ => prefix_aware::pick(candidates, threshold, entropy),
+    }
+}
+
+/// What counts the requests of a candidate.
+fn load_of<'a>(variant: &'a Variant, needs: Needs<'a>, candidate: &Candidate) -> &'a Load {
+    match (needs.component, candidate.copy) {
+        (Some(component), Some(copy)) => &component.copies[copy].live.load,
+        _ => &variant.replicas[candidate.replica].live.load,
     }
 }
 
@@ -199,41 +207,29 @@ fn decide(
     facts: &RequestFacts,
 ) -> Decision {
     let available = eligible(&candidates).map(|(_, candidate)| held_bytes(candidate, facts)).max().unwrap_or(0);
-    let captured = held_bytes(&candidates[pick.choice.replica], facts);
-    let decision = Decision {
+    let chosen = &candidates[pick.index];
+    debug_assert!(chosen.is_eligible(), "dropped but chosen");
+    Decision {
         strategy,
         variant,
         reason: pick.reason,
-        choices: ordered_choices(&candidates, pick.choice),
-        home: pick.home,
+        choice: chosen.choice(),
+        home: pick.home.map(|index| candidates[index].choice()),
         available_bytes: available,
-        captured_bytes: captured,
+        captured_bytes: held_bytes(chosen, facts),
         candidates,
-    };
-    debug_assert!(decision.choices.iter().all(|c| decision.candidates[c.replica].is_eligible()), "dropped but chosen");
-    debug_assert!(decision.captured_bytes <= decision.available_bytes, "the chosen is one of the candidates");
-    decision
-}
-
-/// The pick, then the best of the rest: by rendezvous score where there is one, then by load.
-fn ordered_choices(candidates: &[Candidate], first: Choice) -> SmallVec<[Choice; CHOICES_MAX]> {
-    let mut choices: SmallVec<[Choice; CHOICES_MAX]> = SmallVec::new();
-    choices.push(first);
-    while choices.len() < CHOICES_MAX {
-        let rest = eligible(candidates).filter(|(index, _)| choices.iter().all(|choice| choice.replica != *index));
-        let next = rest.max_by(|(_, a), (_, b)| {
-            a.rendezvous.total_cmp(&b.rendezvous).then(b.relative_load().total_cmp(&a.relative_load()))
-        });
-        let Some((index, _)) = next else { break };
-        choices.push(strategy::choice(candidates, index));
     }
-    choices
 }
 
-fn take(variant: &Variant, needs: Needs<'_>, choice: Choice, uncached_tokens: u64) -> Reservation {
-    let replica = variant.replicas[choice.replica].live.clone();
-    let copy = choice.copy.and_then(|index| needs.component.map(|component| component.copies[index].load.clone()));
-    Reservation::take(replica, copy, uncached_tokens)
+fn take(variant: &Variant, needs: Needs<'_>, decision: &Decision, index: usize, facts: &RequestFacts) -> Reservation {
+    let Choice { replica, copy, .. } = decision.choice;
+    let copy = needs.component.zip(copy).map(|(component, copy)| {
+        let copy = &component.copies[copy];
+        (copy.live.clone(), copy.has_own_address)
+    });
+    let uncached = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(decision.captured_bytes));
+    let matched_blocks = decision.candidates[index].matched_blocks;
+    Reservation::take(variant.replicas[replica].live.clone(), copy, uncached, matched_blocks)
 }
 
 fn held_bytes(candidate: &Candidate, facts: &RequestFacts) -> u64 {

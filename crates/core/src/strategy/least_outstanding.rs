@@ -1,14 +1,14 @@
 //! `least_outstanding`: the fewest requests in flight, relative to weight; ties go to one of the tied at random, since
 //! giving them to the first makes an idle fleet look like one replica.
 
-use super::{Pick, choice, eligible};
+use super::{Pick, eligible};
 use crate::decision::{Candidate, Reason};
 use crate::moment::Entropy;
 
 /// Picks the least outstanding.
 pub fn pick(candidates: &[Candidate], entropy: &mut Entropy) -> Pick {
     let least = least_of(eligible(candidates), entropy).expect("a strategy is asked only when a candidate is eligible");
-    Pick::new(choice(candidates, least), Reason::Load)
+    Pick::new(least, Reason::Load)
 }
 
 /// The index of the least outstanding among `some` of the candidates.

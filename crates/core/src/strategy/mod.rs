@@ -1,8 +1,8 @@
 //! The strategies: one file each, all with the same shape.
 //!
-//! A strategy sees the candidates (loads read under the variant's lock), what it may key on, and random bits; it gives
-//! one pick and the reason. It never fails and never sees a dropped candidate as a choice; the caller guarantees that at
-//! least one is eligible.
+//! A strategy sees the candidates (loads read under the variant's lock, scores already there), and random bits; it gives
+//! the index of one of them and the reason. It never fails and never picks a dropped candidate; the caller guarantees
+//! that at least one is eligible.
 
 pub mod least_outstanding;
 pub mod prefix_aware;
@@ -10,30 +10,24 @@ pub mod random;
 pub mod round_robin;
 pub mod session;
 
-use crate::decision::{Candidate, Choice, Reason};
+use crate::decision::{Candidate, Reason};
 
 /// What a strategy answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Pick {
-    /// Where the request goes.
-    pub choice: Choice,
+    /// Index of the candidate that gets the request.
+    pub index: usize,
     /// Why.
     pub reason: Reason,
-    /// Where its key belongs.
-    pub home: Option<Choice>,
+    /// Index of the candidate where its key belongs.
+    pub home: Option<usize>,
 }
 
 impl Pick {
     /// A pick without a home.
-    pub fn new(choice: Choice, reason: Reason) -> Self {
-        Self { choice, reason, home: None }
+    pub fn new(index: usize, reason: Reason) -> Self {
+        Self { index, reason, home: None }
     }
-}
-
-/// The candidate at `index` as a choice.
-pub(crate) fn choice(candidates: &[Candidate], index: usize) -> Choice {
-    let Candidate { copy, target, .. } = candidates[index];
-    Choice { replica: index, copy, target }
 }
 
 /// The eligible candidates with their indices.

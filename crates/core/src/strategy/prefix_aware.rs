@@ -12,56 +12,32 @@
 //! everything to one second replica (measured: mean TTFT 3.4 s against 1.1 s).
 
 use super::least_outstanding::least_of;
-use super::{Pick, choice, eligible};
-use crate::decision::{Candidate, Choice, Reason};
-use crate::fleet::Component;
+use super::{Pick, eligible};
+use crate::decision::{Candidate, Reason};
 use crate::moment::Entropy;
-use crate::rendezvous;
-
-/// Scores every candidate for the key.
-pub fn score(candidates: &mut [Candidate], key: u64, replica_key: impl Fn(usize) -> u64) {
-    for (index, candidate) in candidates.iter_mut().enumerate() {
-        candidate.rendezvous = rendezvous::score(key, replica_key(index), candidate.weight);
-    }
-}
 
 /// Picks for a key whose scores are in the candidates.
-pub fn pick(
-    candidates: &[Candidate],
-    key: u64,
-    threshold: u32,
-    component: Option<&Component>,
-    entropy: &mut Entropy,
-) -> Pick {
-    if eligible(candidates).nth(1).is_none() {
+pub fn pick(candidates: &[Candidate], threshold: u32, entropy: &mut Entropy) -> Pick {
+    let by_score = |(_, a): &(usize, &Candidate), (_, b): &(usize, &Candidate)| {
+        a.score().partial_cmp(&b.score()).expect("scores are numbers")
+    };
+    let (home, home_candidate) = eligible(candidates).max_by(by_score).expect("a candidate is eligible");
+    if eligible(candidates).all(|(_, candidate)| candidate.replica == home_candidate.replica) {
         return Pick { reason: Reason::OnlyCandidate, ..super::least_outstanding::pick(candidates, entropy) };
     }
-    let best = eligible(candidates).max_by(|(_, a), (_, b)| a.rendezvous.total_cmp(&b.rendezvous));
-    let (index, _) = best.expect("two candidates are eligible");
-    let (home, home_in_flight) = home_on(candidates, index, key, component);
-    let picked = |choice, reason| Pick { choice, reason, home: Some(home) };
-    if home_in_flight < threshold {
-        let reason = if candidates[index].matched_blocks > 0 { Reason::PrefixHit } else { Reason::Cold };
+    let picked = |index, reason| Pick { index, reason, home: Some(home) };
+    if home_candidate.in_flight < threshold {
+        let reason = if home_candidate.matched_blocks > 0 { Reason::PrefixHit } else { Reason::Cold };
         return picked(home, reason);
     }
-    if candidates[index].in_flight < threshold {
-        return picked(choice(candidates, index), Reason::SpillCopy);
-    }
     let under = eligible(candidates).filter(|(_, candidate)| candidate.in_flight < threshold);
+    let siblings = under.clone().filter(|(_, candidate)| candidate.replica == home_candidate.replica);
+    if let Some(sibling) = least_of(siblings, entropy) {
+        return picked(sibling, Reason::SpillCopy);
+    }
     if let Some(least) = least_of(under, entropy) {
-        return picked(choice(candidates, least), Reason::SpillConcurrency);
+        return picked(least, Reason::SpillConcurrency);
     }
-    let least = least_of(eligible(candidates), entropy).expect("two candidates are eligible");
-    picked(choice(candidates, least), Reason::SpillSaturated)
-}
-
-/// The key's home on the replica at `index`, and what is in flight there.
-fn home_on(candidates: &[Candidate], index: usize, key: u64, component: Option<&Component>) -> (Choice, u32) {
-    let candidate = &candidates[index];
-    let copies = component.iter().flat_map(|c| c.copies.iter().enumerate()).filter(|(_, copy)| copy.replica == index);
-    let scored = copies.map(|(i, copy)| (rendezvous::score(key, copy.key, 1.0), i, copy));
-    match scored.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((_, i, copy)) => (Choice { replica: index, copy: Some(i), target: copy.target }, copy.load.in_flight()),
-        None => (choice(candidates, index), candidate.in_flight),
-    }
+    let least = least_of(eligible(candidates), entropy).expect("a candidate is eligible");
+    picked(least, Reason::SpillSaturated)
 }

@@ -1,6 +1,6 @@
 //! `random`: uniformly at random, by weight.
 
-use super::{Pick, choice, eligible};
+use super::{Pick, eligible};
 use crate::decision::{Candidate, Reason};
 use crate::moment::Entropy;
 
@@ -16,5 +16,5 @@ pub fn pick(candidates: &[Candidate], entropy: &mut Entropy) -> Pick {
             break;
         }
     }
-    Pick::new(choice(candidates, picked), Reason::Load)
+    Pick::new(picked, Reason::Load)
 }

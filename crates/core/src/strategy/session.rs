@@ -3,18 +3,11 @@
 
 use super::{Pick, prefix_aware};
 use crate::decision::{Candidate, Reason};
-use crate::fleet::Component;
 use crate::moment::Entropy;
 
 /// Picks for a session whose scores are in the candidates.
-pub fn pick(
-    candidates: &[Candidate],
-    session: u64,
-    threshold: u32,
-    component: Option<&Component>,
-    entropy: &mut Entropy,
-) -> Pick {
-    let mut pick = prefix_aware::pick(candidates, session, threshold, component, entropy);
+pub fn pick(candidates: &[Candidate], threshold: u32, entropy: &mut Entropy) -> Pick {
+    let mut pick = prefix_aware::pick(candidates, threshold, entropy);
     if matches!(pick.reason, Reason::PrefixHit | Reason::Cold) {
         pick.reason = Reason::Session;
     }

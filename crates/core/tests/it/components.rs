@@ -6,6 +6,7 @@ use kvroute_core::decision::{Drop, Reason};
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, TargetId};
 use kvroute_core::hash;
+use kvroute_core::live::{Duty, Health};
 use kvroute_core::router::NoRoute;
 use kvroute_core::routing::Strategy;
 
@@ -14,7 +15,7 @@ use crate::fixture::*;
 fn component(name: &str, replicas_of_copies: &[usize]) -> Component {
     let copies = replicas_of_copies.iter().enumerate().map(|(i, &replica)| {
         let (target, key) = (TargetId(100 + i as u32), hash::finish(i as u64));
-        Copy { replica, target, load: Default::default(), key }
+        Copy { replica, target, has_own_address: true, live: live(), key }
     });
     Component { name: name.to_owned(), variant: 0, copies: copies.collect() }
 }
@@ -38,9 +39,9 @@ fn equal_beginnings_go_to_the_same_copy() {
         let facts = invoking("llama", &format!("prompt {key}"));
         let (first, _) = place(&endpoint, &facts, key);
         let (second, _) = place(&endpoint, &facts, key + 500);
-        assert_eq!(first.choices[0], second.choices[0]);
-        let copy = first.choices[0].copy.expect("a copy is chosen");
-        assert_eq!(endpoint.components[0].copies[copy].replica, first.choices[0].replica);
+        assert_eq!(first.choice, second.choice);
+        let copy = first.choice.copy.expect("a copy is chosen");
+        assert_eq!(endpoint.components[0].copies[copy].replica, first.choice.replica);
         used.insert(copy);
     }
     assert_eq!(used.len(), 6, "all copies are somebody's home");
@@ -51,13 +52,13 @@ fn at_the_threshold_another_copy_on_the_same_replica_comes_before_other_replicas
     let endpoint = endpoint_with_components(2);
     let hot = invoking("llama", "hot");
     let open: Vec<_> = (0..12).map(|n| place(&endpoint, &hot, n)).collect();
-    let home = open[0].0.choices[0];
+    let home = open[0].0.choice;
     let reasons: Vec<Reason> = open.iter().map(|(decision, _)| decision.reason).collect();
     assert_eq!(reasons[2..4], [Reason::SpillCopy; 2]);
     assert!(reasons[4..].iter().all(|r| *r == Reason::SpillConcurrency), "{reasons:?}");
-    assert!(open[..4].iter().all(|(d, _)| d.choices[0].replica == home.replica));
-    assert!(open[4..].iter().all(|(d, _)| d.choices[0].replica != home.replica));
-    assert!(endpoint.components[0].copies.iter().all(|copy| copy.load.in_flight() == 2));
+    assert!(open[..4].iter().all(|(d, _)| d.choice.replica == home.replica));
+    assert!(open[4..].iter().all(|(d, _)| d.choice.replica != home.replica));
+    assert!(endpoint.components[0].copies.iter().all(|copy| copy.live.load.in_flight() == 2));
     assert_eq!(place(&endpoint, &hot, 99).0.reason, Reason::SpillSaturated);
 }
 
@@ -75,8 +76,48 @@ fn requests_of_another_component_on_the_replica_do_not_count_towards_the_thresho
 fn replicas_without_a_copy_are_dropped_with_the_reason() {
     let endpoint = endpoint_with_components(2);
     let (decision, _place) = place(&endpoint, &invoking("llama", "x"), 1);
-    assert_eq!(decision.candidates[3].dropped, Some(Drop::NoCopy));
+    let without: Vec<usize> =
+        decision.candidates.iter().filter(|c| c.dropped == Some(Drop::NoCopy)).map(|c| c.replica).collect();
+    assert_eq!(without, [3]);
+    assert_eq!(decision.candidates.len(), 7, "six copies and the replica without one");
     assert_eq!(refusal(&endpoint, &invoking("qwen", "x")), NoRoute::UnknownComponent("qwen".to_owned()));
+}
+
+#[test]
+fn a_dead_copy_with_an_address_of_its_own_does_not_take_its_replica_with_it() {
+    let endpoint = endpoint_with_components(8);
+    let copies = &endpoint.components[0].copies;
+    copies[0].live.set_health(Health::Down);
+    for n in 0..60 {
+        let (decision, _place) = place(&endpoint, &invoking("llama", &format!("prompt {n}")), n);
+        assert_ne!(decision.choice.copy, Some(0));
+    }
+    assert!(copies[1].live.load.routed() > 5, "its sibling serves");
+    assert!((0..9).all(|n| pass(&endpoint, &facts(&format!("prompt {n}")), n) < 4), "and so does the replica itself");
+}
+
+#[test]
+fn draining_a_replica_drains_its_copies() {
+    let endpoint = endpoint_with_components(8);
+    endpoint.variants[0].replicas[0].live.set_duty(Duty::Drain);
+    for n in 0..40 {
+        let (decision, _place) = place(&endpoint, &invoking("llama", &format!("prompt {n}")), n);
+        assert_ne!(decision.choice.replica, 0);
+    }
+}
+
+#[test]
+fn a_copy_that_is_an_engine_of_its_own_has_a_cache_of_its_own() {
+    let endpoint = endpoint_with_components(8);
+    let long = invoking("llama", &"word ".repeat(1_000));
+    let (first, _a) = place(&endpoint, &long, 1);
+    let holding: Vec<usize> = {
+        let (second, _b) = place(&endpoint, &long, 2);
+        assert!(second.captured_bytes > 0);
+        let holds = |c: &&kvroute_core::decision::Candidate| c.matched_blocks > 0;
+        second.candidates.iter().filter(holds).filter_map(|c| c.copy).collect()
+    };
+    assert_eq!(holding, [first.choice.copy.expect("a copy was chosen")]);
 }
 
 #[test]
@@ -92,9 +133,10 @@ fn an_adapter_is_served_only_where_it_is_by_model_name_or_by_its_component_name(
     for n in 0..60 {
         for facts in [by_model(n), invoking("sql-adapter", &format!("prompt {n}"))] {
             let (decision, _place) = place(&endpoint, &facts, n);
-            assert!([1, 2].contains(&decision.choices[0].replica));
-            assert!(decision.choices[0].copy.is_some(), "the copies of its base component serve it");
-            assert_eq!(decision.candidates[0].dropped, Some(Drop::NoAdapter));
+            assert!([1, 2].contains(&decision.choice.replica));
+            assert!(decision.choice.copy.is_some(), "the copies of its base component serve it");
+            let on_r0 = |candidate: &&kvroute_core::decision::Candidate| candidate.replica == 0;
+            assert!(decision.candidates.iter().filter(on_r0).all(|c| c.dropped == Some(Drop::NoAdapter)));
         }
     }
 }

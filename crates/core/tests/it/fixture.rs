@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use kvroute_core::decision::Decision;
 use kvroute_core::facts::RequestFacts;
-use kvroute_core::fleet::{Endpoint, Live, Replica, TargetId, Turn, Variant};
+use kvroute_core::fleet::{Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
+use kvroute_core::live::{Health, Live};
 use kvroute_core::load::Reservation;
 use kvroute_core::moment::{Entropy, Moment};
 use kvroute_core::prompt::{PromptHasher, Settings};
-use kvroute_core::router::{NoRoute, route};
+use kvroute_core::router::{Attempts, NoRoute, Routed, route};
 use kvroute_core::routing::{PrefixAware, Routing, Strategy};
 use smallvec::smallvec;
 
@@ -25,11 +26,18 @@ pub(crate) fn replica(id: &str) -> Replica {
 }
 
 pub(crate) fn weighted_replica(id: &str, weight: f64) -> Replica {
-    Replica::new(id, weight, TargetId(0), Arc::new(Live::new(1_000_000)))
+    Replica::new(id, weight, TargetId(0), live())
+}
+
+/// One that is known to be well.
+pub(crate) fn live() -> Arc<Live> {
+    let live = Live::new(1_000_000);
+    live.set_health(Health::Up);
+    Arc::new(live)
 }
 
 pub(crate) fn variant(name: &str, routing: Routing, replicas: Vec<Replica>) -> Variant {
-    Variant { name: name.into(), weight: 1.0, routing, replicas, turn: Turn::default().into() }
+    Variant { name: name.into(), weight: 1.0, routing, replicas, turn: Default::default() }
 }
 
 pub(crate) fn endpoint(variants: Vec<Variant>) -> Endpoint {
@@ -55,17 +63,27 @@ pub(crate) fn moment(n: u64) -> Moment {
     Moment { now_us: n, entropy: Entropy::new(hash::finish(n)) }
 }
 
+/// Routes with a history; every target has a path.
+pub(crate) fn attempt(
+    endpoint: &Endpoint,
+    facts: &RequestFacts,
+    attempts: Attempts<'_>,
+    moment: Moment,
+) -> Result<Routed, NoRoute> {
+    route(endpoint, facts, &|_| true, attempts, moment)
+}
+
 /// Routes and keeps the place.
 pub(crate) fn place(endpoint: &Endpoint, facts: &RequestFacts, n: u64) -> (Decision, Reservation) {
-    let routed = route(endpoint, facts, moment(n)).expect("a replica can take it");
+    let routed = attempt(endpoint, facts, Attempts::default(), moment(n)).expect("a replica can take it");
     (routed.decision, routed.reservation)
 }
 
 /// Routes and ends the request at once; gives the replica's index.
 pub(crate) fn pass(endpoint: &Endpoint, facts: &RequestFacts, n: u64) -> usize {
-    place(endpoint, facts, n).0.choices[0].replica
+    place(endpoint, facts, n).0.choice.replica
 }
 
 pub(crate) fn refusal(endpoint: &Endpoint, facts: &RequestFacts) -> NoRoute {
-    route(endpoint, facts, moment(0)).expect_err("nothing can take it")
+    attempt(endpoint, facts, Attempts::default(), moment(0)).expect_err("nothing can take it")
 }

@@ -2,9 +2,9 @@
 
 use kvroute_core::decision::{Drop, Reason};
 use kvroute_core::facts::RequestFacts;
-use kvroute_core::fleet::State;
 use kvroute_core::hash;
-use kvroute_core::router::NoRoute;
+use kvroute_core::live::{Duty, Health};
+use kvroute_core::router::{Attempts, NoRoute};
 use kvroute_core::routing::Strategy;
 use proptest::prelude::*;
 use smallvec::smallvec;
@@ -61,15 +61,44 @@ fn the_order_in_which_replicas_are_listed_does_not_matter() {
 }
 
 #[test]
-fn fallbacks_are_the_homes_the_key_would_have_without_the_first() {
+fn a_retry_goes_where_the_key_would_have_its_home_without_the_replicas_tried() {
     let endpoint = fleet_of(5, routing(Strategy::PrefixAware, 32));
     for key in 0..50 {
         let facts = facts(&format!("prompt {key}"));
-        let (decision, _place) = place(&endpoint, &facts, key);
-        let [first, second] = [decision.choices[0].replica, decision.choices[1].replica];
-        endpoint.variants[0].replicas[first].live.set_state(State::Down);
-        assert_eq!(pass(&endpoint, &facts, key), second);
-        endpoint.variants[0].replicas[first].live.set_state(State::Ready);
+        let (first, _place) = place(&endpoint, &facts, key);
+        let mut tried = vec![first.choice];
+        while tried.len() < 5 {
+            let attempts = Attempts { variant: Some(first.variant), tried: &tried };
+            let retry = attempt(&endpoint, &facts, attempts, moment(key)).expect("some are left");
+            assert!(!tried.contains(&retry.decision.choice), "nobody is asked twice");
+            for choice in &tried {
+                endpoint.variants[0].replicas[choice.replica].live.set_health(Health::Down);
+            }
+            assert_eq!(pass(&endpoint, &facts, key), retry.decision.choice.replica);
+            endpoint.variants[0].replicas.iter().for_each(|replica| {
+                replica.live.set_health(Health::Up);
+            });
+            tried.push(retry.decision.choice);
+        }
+        assert_eq!(first.order()[..], tried.iter().map(|choice| choice.replica).collect::<Vec<_>>());
+        let attempts = Attempts { variant: Some(first.variant), tried: &tried };
+        let exhausted = attempt(&endpoint, &facts, attempts, moment(key)).expect_err("all were tried");
+        assert_eq!(exhausted, NoRoute::NoReplica(vec![(Drop::Tried, 5)]));
+    }
+}
+
+#[test]
+fn a_retry_keeps_to_the_threshold_too() {
+    let endpoint = fleet_of(4, routing(Strategy::PrefixAware, 1));
+    let hot = facts("hot");
+    let (first, _first_place) = place(&endpoint, &hot, 0);
+    let mut open = Vec::new();
+    for n in 1..4 {
+        let attempts = Attempts { variant: Some(0), tried: &[first.choice] };
+        let retry = attempt(&endpoint, &hot, attempts, moment(n)).expect("some are left");
+        let before = retry.decision.candidates[retry.decision.choice.replica].in_flight;
+        assert_eq!(before, 0, "three are idle for three retries");
+        open.push(retry.reservation);
     }
 }
 
@@ -123,10 +152,7 @@ fn a_session_stays_on_its_replica_whatever_it_says() {
     for session in 0..50 {
         let (decision, _place) = place(&endpoint, &turn(session, "first"), session);
         assert_eq!(decision.reason, Reason::Session);
-        assert_eq!(
-            pass(&endpoint, &turn(session, "something else entirely"), session + 77),
-            decision.choices[0].replica
-        );
+        assert_eq!(pass(&endpoint, &turn(session, "something else entirely"), session + 77), decision.choice.replica);
     }
 }
 
@@ -144,8 +170,8 @@ fn a_request_without_anything_to_hash_goes_by_load_and_says_so() {
 fn replicas_that_are_down_or_draining_get_nothing_and_the_refusal_says_why() {
     let endpoint = fleet_of(3, routing(Strategy::PrefixAware, 32));
     let replicas = &endpoint.variants[0].replicas;
-    replicas[0].live.set_state(State::Down);
-    replicas[1].live.set_state(State::Draining);
+    replicas[0].live.set_health(Health::Down);
+    replicas[1].live.set_duty(Duty::Drain);
     assert!((0..50).all(|n| pass(&endpoint, &facts(&format!("prompt {n}")), n) == 2));
     let (decision, place) = place(&endpoint, &facts("x"), 1);
     assert_eq!(decision.reason, Reason::OnlyCandidate);
@@ -154,7 +180,7 @@ fn replicas_that_are_down_or_draining_get_nothing_and_the_refusal_says_why() {
         [Some(Drop::Down), Some(Drop::Draining), None]
     );
     drop(place);
-    replicas[2].live.set_state(State::Down);
+    replicas[2].live.set_health(Health::Down);
     let refused = refusal(&endpoint, &facts("x"));
     assert_eq!(refused, NoRoute::NoReplica(vec![(Drop::Down, 2), (Drop::Draining, 1)]));
     assert_eq!(refused.to_string(), "no replica can take the request now (2 down, 1 draining)");
@@ -176,6 +202,79 @@ fn traffic_that_names_no_variant_splits_by_weight_and_a_named_one_is_obeyed() {
     assert_eq!(refusal(&endpoint, &named("blue")), NoRoute::UnknownVariant("blue".to_owned()));
 }
 
+#[test]
+fn traffic_avoids_a_variant_that_cannot_serve_it() {
+    let up = variant("up", routing(Strategy::LeastOutstanding, 32), vec![replica("a")]);
+    let down = variant("down", routing(Strategy::LeastOutstanding, 32), vec![replica("b")]);
+    down.replicas[0].live.set_health(Health::Down);
+    let endpoint = endpoint(vec![down, up]);
+    assert!((0..100).all(|n| place(&endpoint, &facts("x"), n).0.variant == 1));
+}
+
+#[test]
+fn the_merely_worse_off_serve_only_where_nobody_else_can() {
+    let worse: [&dyn Fn(&kvroute_core::live::Live); 3] =
+        [&|live| _ = live.set_health(Health::Warming), &|live| _ = live.set_health(Health::Unresponsive), &|live| {
+            live.busy_until(1_000)
+        }];
+    for (i, make_worse) in worse.into_iter().enumerate() {
+        let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));
+        let replicas = &endpoint.variants[0].replicas;
+        make_worse(&replicas[0].live);
+        assert!((0..20).all(|n| pass(&endpoint, &facts("x"), n) == 1), "{i}");
+        replicas[1].live.set_health(Health::Down);
+        assert_eq!(pass(&endpoint, &facts("x"), 1), 0, "{i}");
+    }
+    let endpoint = fleet_of(1, routing(Strategy::LeastOutstanding, 32));
+    endpoint.variants[0].replicas[0].live.set_duty(Duty::Drain);
+    assert_eq!(refusal(&endpoint, &facts("x")), NoRoute::NoReplica(vec![(Drop::Draining, 1)]));
+}
+
+#[test]
+fn a_replica_whose_requests_fail_is_left_alone_and_comes_back_one_request_at_a_time() {
+    use kvroute_core::breaker::{EJECTION_US, FAILURES_MAX, TRIALS};
+    let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));
+    let failing = &endpoint.variants[0].replicas[0].live;
+    for n in 0..FAILURES_MAX {
+        failing.breaker.failed(u64::from(n));
+    }
+    assert!((0..50).all(|n| pass(&endpoint, &facts("x"), 100 + n) == 1), "ejected");
+    let later = FAILURES_MAX as u64 + EJECTION_US;
+    let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), later + n)).collect();
+    assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 1, "on trial");
+    drop(open);
+    (0..TRIALS).for_each(|_| failing.breaker.succeeded());
+    let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), 2 * later + 10_000_000 + n)).collect();
+    assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 15, "back");
+}
+
+#[test]
+fn a_replica_that_fails_fast_does_not_look_idle() {
+    let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));
+    let failing = &endpoint.variants[0].replicas[0].live;
+    (0..3).for_each(|n| _ = failing.breaker.failed(n));
+    let open: Vec<_> = (0..9).map(|n| place(&endpoint, &facts("x"), 10 + n)).collect();
+    assert_eq!(
+        open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(),
+        3,
+        "three failures weigh three"
+    );
+}
+
+#[test]
+fn a_target_without_a_path_for_the_request_is_never_asked() {
+    let replicas = vec![replica("a"), replica("b")];
+    let mut endpoint = endpoint(vec![variant("main", routing(Strategy::Random, 32), replicas)]);
+    endpoint.variants[0].replicas[1].target = kvroute_core::fleet::TargetId(1);
+    let has_path = |target: kvroute_core::fleet::TargetId| target.0 == 1;
+    for n in 0..20 {
+        let routed = kvroute_core::router::route(&endpoint, &facts("x"), &has_path, Attempts::default(), moment(n));
+        assert_eq!(routed.expect("one has it").decision.choice.replica, 1);
+    }
+    let none = kvroute_core::router::route(&endpoint, &facts("x"), &|_| false, Attempts::default(), moment(0));
+    assert_eq!(none.expect_err("none has it"), NoRoute::NoReplica(vec![(Drop::NoPath, 2)]));
+}
+
 proptest! {
     #[test]
     fn the_same_facts_fleet_and_moment_give_the_same_decision(strategy in 0usize..5, keys in prop::collection::vec(0u64..20, 1..40)) {
@@ -186,7 +285,7 @@ proptest! {
             for (n, key) in keys.iter().enumerate() {
                 let facts = RequestFacts { session: Some(hash::finish(*key)), ..facts(&format!("prompt {key}")) };
                 let (decision, place) = place(&endpoint, &facts, n as u64);
-                answers.push((decision.choices.clone(), decision.reason, decision.captured_bytes));
+                answers.push((decision.choice, decision.reason, decision.captured_bytes));
                 open.push(place);
                 if n % 3 == 2 {
                     drop(open.remove(0));

@@ -7,18 +7,19 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use kvroute_core::decision::{Decision, Reason};
+use kvroute_core::breaker::Verdict;
+use kvroute_core::decision::{Choice, Decision, Reason};
 use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
-use kvroute_core::filter::Needs;
-use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Live, Replica, State, TargetId, Turn, Variant};
+use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
-use kvroute_core::load::{Load, Reservation};
+use kvroute_core::live::{Duty, Health, Live};
+use kvroute_core::load::Reservation;
 use kvroute_core::moment::{Entropy, Moment};
-use kvroute_core::router::{NoRoute, route, take_next};
+use kvroute_core::router::{Attempts, NoRoute, Routed};
 use kvroute_core::routing::Strategy;
 use smallvec::smallvec;
 
-use crate::fixture::{facts, routing};
+use crate::fixture::{attempt, facts, routing};
 
 const SEEDS: u64 = 200;
 const STEPS: u64 = 2_000;
@@ -59,6 +60,10 @@ fn prompt(n: u32) -> RequestFacts {
     facts(&format!("{shared}{}", format!("own {n} ").repeat(n as usize * 40)))
 }
 
+fn live() -> Arc<Live> {
+    Arc::new(Live::new(20_000))
+}
+
 /// A replica as the world remembers it: what lives on when configurations change.
 struct Known {
     live: Arc<Live>,
@@ -68,7 +73,7 @@ struct Known {
 }
 
 struct CopyKnown {
-    load: Arc<Load>,
+    live: Arc<Live>,
     in_flight: u32,
 }
 
@@ -78,9 +83,8 @@ struct Open {
     replica: String,
     copy: Option<usize>,
     pending: u64,
-    decision: Decision,
     facts: RequestFacts,
-    attempt: usize,
+    tried: Vec<Choice>,
     generation: u64,
 }
 
@@ -144,7 +148,7 @@ impl<'a> World<'a> {
             .iter()
             .map(|name| {
                 let known = self.replicas.entry(name.clone()).or_insert_with(|| Known {
-                    live: Arc::new(Live::new(20_000)),
+                    live: live(),
                     in_flight: 0,
                     pending: 0,
                     routed: 0,
@@ -157,9 +161,14 @@ impl<'a> World<'a> {
             .map(|ordinal| {
                 let replica = self.entropy.below(replicas.len() as u32) as usize;
                 let key = (names[replica].clone(), ordinal);
-                let load =
-                    &self.copies.entry(key).or_insert_with(|| CopyKnown { load: Arc::default(), in_flight: 0 }).load;
-                Copy { replica, target: TargetId(1), load: load.clone(), key: hash::finish(ordinal as u64) }
+                let known = self.copies.entry(key).or_insert_with(|| CopyKnown { live: live(), in_flight: 0 });
+                Copy {
+                    replica,
+                    target: TargetId(1 + ordinal as u32),
+                    has_own_address: ordinal % 2 == 0,
+                    live: known.live.clone(),
+                    key: hash::finish(ordinal as u64),
+                }
             })
             .collect();
         let strategy = Strategy::ALL[self.entropy.below(5) as usize];
@@ -170,7 +179,7 @@ impl<'a> World<'a> {
             base: None,
             replicas: Some(names.iter().take(2).map(|name| Arc::from(name.as_str())).collect()),
         };
-        let main = Variant { name: "main".into(), weight: 1.0, routing, replicas, turn: Turn::default().into() };
+        let main = Variant { name: "main".into(), weight: 1.0, routing, replicas, turn: Default::default() };
         self.endpoint.variants = vec![main];
         self.endpoint.components = vec![Component { name: "component".to_owned(), variant: 0, copies }];
         self.endpoint.adapters = vec![adapter];
@@ -186,66 +195,74 @@ impl<'a> World<'a> {
             _ => {}
         }
         facts.session = Some(u64::from(self.entropy.below(8)));
+        self.place(facts, Vec::new());
+    }
+
+    fn place(&mut self, facts: RequestFacts, mut tried: Vec<Choice>) {
         let moment = Moment { now_us: self.now_us, entropy: Entropy::new(self.entropy.next_u64()) };
-        let before: Vec<u32> = self.in_flight();
-        match route(&self.endpoint, &facts, moment) {
+        let before = self.in_flight();
+        let attempts = Attempts { variant: (!tried.is_empty()).then_some(0), tried: &tried };
+        match attempt(&self.endpoint, &facts, attempts, moment) {
             Err(NoRoute::NoReplica(drops)) => {
-                let replicas = &self.endpoint.variants[0].replicas;
-                assert_eq!(drops.iter().map(|(_, n)| n).sum::<usize>(), replicas.len(), "every one has its reason");
+                let places = self.endpoint.variants[0].replicas.len();
+                assert!(drops.iter().map(|(_, n)| n).sum::<usize>() >= places, "every one has its reason");
             }
             Err(refused) => panic!("{refused}"),
-            Ok(routed) => {
-                self.check_decision(&routed.decision, routed.needs, &facts, &before);
-                let decision = routed.decision;
-                let held = decision.captured_bytes;
-                self.took(routed.reservation, decision, facts, 0, held);
+            Ok(Routed { decision, reservation }) => {
+                self.check_decision(&decision, &facts, &tried, &before);
+                tried.push(decision.choice);
+                self.took(reservation, &decision, facts, tried);
             }
         }
     }
 
-    fn took(&mut self, reservation: Reservation, decision: Decision, facts: RequestFacts, attempt: usize, held: u64) {
-        let choice = decision.choices[attempt];
-        let replica = self.endpoint.variants[0].replicas[choice.replica].id.to_string();
-        let pending = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(held));
+    fn took(&mut self, reservation: Reservation, decision: &Decision, facts: RequestFacts, tried: Vec<Choice>) {
+        let Choice { replica, copy, .. } = decision.choice;
+        let replica = self.endpoint.variants[0].replicas[replica].id.to_string();
+        let pending = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(decision.captured_bytes));
         let known = self.replicas.get_mut(&replica).unwrap();
         known.in_flight += 1;
         known.pending += pending;
         known.routed += 1;
-        if let Some(copy) = choice.copy {
+        if let Some(copy) = copy {
             self.copies.get_mut(&(replica.clone(), copy)).unwrap().in_flight += 1;
         }
         let generation = self.generation;
-        let copy = choice.copy;
-        self.open.push(Open { reservation, replica, copy, pending, decision, facts, attempt, generation });
+        self.open.push(Open { reservation, replica, copy, pending, facts, tried, generation });
     }
 
     /// The rules of a decision, from outside.
-    fn check_decision(&self, decision: &Decision, needs: Needs<'_>, facts: &RequestFacts, before: &[u32]) {
+    fn check_decision(&self, decision: &Decision, facts: &RequestFacts, tried: &[Choice], before: &[u32]) {
         let variant = &self.endpoint.variants[0];
-        let chosen = decision.choices[0];
-        for choice in &decision.choices {
-            assert_eq!(variant.replicas[choice.replica].live.state(), State::Ready, "only ready replicas are chosen");
-            assert_eq!(choice.copy.is_some(), needs.component.is_some(), "a component is served by a copy");
-            if let Some(copy) = choice.copy {
-                assert_eq!(
-                    self.endpoint.components[0].copies[copy].replica, choice.replica,
-                    "the copy is on its replica"
-                );
+        let chosen = decision.choice;
+        assert!(!tried.contains(&chosen), "a retry never asks the same place again");
+        let replica = &variant.replicas[chosen.replica];
+        assert_eq!(replica.live.duty(), Duty::Ready, "a draining replica gets nothing");
+        assert_eq!(chosen.copy.is_some(), facts.component.is_some(), "a component is served by a copy");
+        let engine = match chosen.copy.map(|copy| &self.endpoint.components[0].copies[copy]) {
+            Some(copy) => {
+                assert_eq!(copy.replica, chosen.replica, "the copy is on its replica");
+                if copy.has_own_address { &copy.live } else { &replica.live }
             }
-            if let Some(adapter) = needs.adapter {
-                assert!(adapter.is_on(&variant.replicas[choice.replica]), "the adapter is there");
-            }
+            None => &replica.live,
+        };
+        assert_ne!(engine.health(), Health::Down, "one that is down gets nothing");
+        assert!(!matches!(engine.breaker.verdict(self.now_us), Verdict::Ejected { .. }), "nor one that is ejected");
+        if facts.model.is_some() {
+            assert!(self.endpoint.adapters[0].is_on(replica), "the adapter is there");
         }
-        let mut distinct: Vec<usize> = decision.choices.iter().map(|choice| choice.replica).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        assert_eq!(distinct.len(), decision.choices.len(), "a retry never asks the same replica again");
+        let worst_first = decision.candidates.iter().filter(|c| c.is_eligible()).map(|c| {
+            let live = &variant.replicas[c.replica].live;
+            facts.component.is_some() || (live.health() == Health::Up && !live.is_busy(self.now_us))
+        });
+        let well: Vec<bool> = worst_first.collect();
+        assert!(well.iter().all(|w| *w == well[0]), "the merely worse off are candidates only among themselves");
         assert!(decision.captured_bytes <= decision.available_bytes);
         assert!(decision.available_bytes <= facts.prompt.text_bytes);
 
         let keyed = matches!(variant.routing.strategy, Strategy::PrefixAware | Strategy::Session);
         let eligible: Vec<usize> = (0..before.len()).filter(|&i| decision.candidates[i].is_eligible()).collect();
-        if keyed && needs.component.is_none() && eligible.len() > 1 && decision.reason != Reason::NoPrefix {
+        if keyed && facts.component.is_none() && eligible.len() > 1 && decision.reason != Reason::NoPrefix {
             let threshold = variant.routing.prefix_aware.concurrency_threshold;
             let some_under = eligible.iter().any(|&i| before[i] < threshold);
             assert!(before[chosen.replica] < threshold || !some_under, "at its threshold while another is under it");
@@ -253,8 +270,9 @@ impl<'a> World<'a> {
             let home = decision.home.expect("a key has a home");
             assert_eq!(decision.reason.is_spill(), before[home.replica] >= threshold);
         }
-        if variant.routing.strategy == Strategy::LeastOutstanding && needs.component.is_none() {
-            let relative = |i: usize| f64::from(before[i] + 1) / variant.replicas[i].weight;
+        if variant.routing.strategy == Strategy::LeastOutstanding && facts.component.is_none() {
+            let penalty = |i: usize| variant.replicas[i].live.breaker.penalty(self.now_us);
+            let relative = |i: usize| f64::from(before[i] + penalty(i) + 1) / variant.replicas[i].weight;
             assert!(eligible.iter().all(|&i| relative(chosen.replica) <= relative(i)), "the least outstanding");
         }
     }
@@ -291,32 +309,39 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The replica cannot be reached: the next choice, under the same snapshot as the first.
+    /// The place cannot be reached: another one, under the same snapshot as the first.
     fn retry(&mut self) {
         let Some(index) = self.some_open() else { return };
         if self.open[index].generation != self.generation {
             return;
         }
         let open = self.open.swap_remove(index);
-        let attempt = open.attempt + 1;
-        let needs = Needs::of(&self.endpoint, open.facts.component.as_deref(), open.facts.model.as_deref());
-        let next = take_next(&self.endpoint, needs.unwrap(), &open.decision, attempt, &open.facts);
+        open.reservation.never_arrived(&open.facts.prompt.chain);
+        open.reservation.engine().breaker.failed(self.now_us);
         self.gave_back(&open);
         drop(open.reservation);
-        if let Some((reservation, held)) = next {
-            self.took(reservation, open.decision, open.facts, attempt, held);
-        }
+        self.place(open.facts, open.tried);
     }
 
     fn some_live(&mut self) -> Arc<Live> {
-        let index = self.entropy.below(self.replicas.len() as u32) as usize;
-        self.replicas.values().nth(index).unwrap().live.clone()
+        let (replicas, copies) = (self.replicas.values().map(|k| &k.live), self.copies.values().map(|k| &k.live));
+        let all: Vec<Arc<Live>> = replicas.chain(copies).cloned().collect();
+        all[self.entropy.below(all.len() as u32) as usize].clone()
     }
 
     fn change_state(&mut self) {
         let live = self.some_live();
-        let up = self.entropy.below(3) > 0;
-        live.set_state(if up { State::Ready } else { State::ALL[1 + self.entropy.below(2) as usize] });
+        match self.entropy.below(8) {
+            0 => _ = live.set_duty(Duty::ALL[self.entropy.below(3) as usize]),
+            1 => live.busy_until(self.now_us + 1_000_000),
+            2 => _ = live.breaker.failed(self.now_us),
+            3 => live.breaker.succeeded(),
+            4 => _ = live.set_health(Health::ALL[self.entropy.below(4) as usize]),
+            _ => {
+                live.set_duty(Duty::Ready);
+                live.set_health(Health::Up);
+            }
+        }
     }
 
     fn restart_replica(&mut self) {
@@ -336,7 +361,7 @@ impl<'a> World<'a> {
             assert_eq!(counted, (known.in_flight, known.pending, known.routed), "{name}");
         }
         for (name, known) in &self.copies {
-            assert_eq!(known.load.in_flight(), known.in_flight, "copy {name:?}");
+            assert_eq!(known.live.load.in_flight(), known.in_flight, "copy {name:?}");
         }
         let open: u32 = self.replicas.values().map(|known| known.in_flight).sum();
         assert_eq!(open as usize, self.open.len());

@@ -17,9 +17,9 @@ fn no_request_goes_to_a_replica_at_its_threshold_while_another_is_under_it() {
     for n in 0..2_000 {
         let before: Vec<u32> = endpoint.variants[0].replicas.iter().map(|r| r.live.load.in_flight()).collect();
         let (decision, reservation) = place(&endpoint, &hot, n);
-        let chosen = before[decision.choices[0].replica];
+        let chosen = before[decision.choice.replica];
         let some_under = before.iter().any(|&in_flight| in_flight < THRESHOLD);
-        assert!(chosen < THRESHOLD || !some_under, "{before:?} -> {:?}", decision.choices[0]);
+        assert!(chosen < THRESHOLD || !some_under, "{before:?} -> {:?}", decision.choice);
         assert_eq!(decision.reason == Reason::SpillSaturated, !some_under);
         open.push(reservation);
         if open.len() >= 40 {
@@ -55,13 +55,13 @@ fn the_spill_goes_to_the_least_outstanding_and_the_home_is_named() {
     let hot = facts("hot");
     let (first, _a) = place(&endpoint, &hot, 1);
     let (_, _b) = place(&endpoint, &hot, 2);
-    let home = first.choices[0];
+    let home = first.choice;
     let (spilled, _c) = place(&endpoint, &hot, 3);
     assert_eq!(spilled.reason, Reason::SpillConcurrency);
     assert_eq!(spilled.home, Some(home));
-    assert_eq!(spilled.candidates[spilled.choices[0].replica].in_flight, 0);
+    assert_eq!(spilled.candidates[spilled.choice.replica].in_flight, 0);
     let (again, _d) = place(&endpoint, &hot, 4);
-    assert_eq!(again.candidates[again.choices[0].replica].in_flight, 0, "the second spill goes to another idle one");
+    assert_eq!(again.candidates[again.choice.replica].in_flight, 0, "the second spill goes to another idle one");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_heavy_replica_at_its_threshold_is_not_least_outstanding_while_a_light_one_i
     let _open: Vec<_> = (0..4)
         .map(|n| {
             let (decision, place) = place(&endpoint, &facts("hot"), n);
-            assert!(decision.candidates[decision.choices[0].replica].in_flight < 2);
+            assert!(decision.candidates[decision.choice.replica].in_flight < 2);
             place
         })
         .collect();
