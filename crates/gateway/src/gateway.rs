@@ -48,7 +48,9 @@ impl Gateway {
         let before = self.snapshot();
         let changes = config::changes(&before.config, &config);
         self.snapshot.store(Arc::new(Snapshot::next(Some(&before), config)));
-        monitors.follow(&self.snapshot());
+        let now = self.snapshot();
+        monitors.follow(&now);
+        before.replicas_not_in(&now).for_each(|labels| self.telemetry.forget(labels));
         self.telemetry.reloaded(true);
         changes
     }

@@ -4,7 +4,7 @@
 //! force before. What did not change keeps its counters, health and cache view, because those live behind shared
 //! pointers; a replica whose address changed is a new replica. Requests hold the snapshot they began with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -91,6 +91,16 @@ impl Snapshot {
     pub(crate) fn replicas(&self) -> impl Iterator<Item = (&Endpoint, &Variant, &Replica)> {
         let variants = self.fleet.endpoints.iter().flat_map(|e| e.variants.iter().map(move |v| (e, v)));
         variants.flat_map(|(e, v)| v.replicas.iter().map(move |r| (e, v, r)))
+    }
+
+    fn labels(&self) -> impl Iterator<Item = &ReplicaLabels> {
+        self.replicas().map(|(_, _, replica)| &self.target(replica.target).labels)
+    }
+
+    /// The replicas that are here and not there.
+    pub(crate) fn replicas_not_in<'a>(&'a self, other: &Snapshot) -> impl Iterator<Item = &'a ReplicaLabels> {
+        let there: HashSet<ReplicaLabels> = other.labels().cloned().collect();
+        self.labels().filter(move |labels| !there.contains(labels))
     }
 }
 

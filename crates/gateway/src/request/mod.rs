@@ -70,8 +70,9 @@ async fn infer(
     arrived: Instant,
 ) -> Result<Response<ResponseBody>, Refusal> {
     let (head, body) = request.into_parts();
-    let params = headers::Params::of(&call, &head.headers)?;
+    // Read first: a refusal before it would close on a client that is still sending.
     let received = read::body(&head.headers, body, snapshot).await?;
+    let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
     let endpoint = &snapshot.fleet.endpoints[index];
     let facts = facts::of(snapshot, index, &call, &head.headers, &params, &received);

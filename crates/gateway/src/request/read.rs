@@ -1,5 +1,7 @@
 //! Reads a request's body, and scans it while it arrives: once it is here, what routing needs is known.
 
+use std::time::Duration;
+
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -10,6 +12,10 @@ use super::Refusal;
 use super::call::BodyShape;
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
+
+/// How much of a refused body is taken, and for how long.
+const DISCARD_BYTES_MAX: u64 = 64 << 20;
+const DISCARD_TIME: Duration = Duration::from_secs(10);
 
 /// A body with what was found in it.
 #[derive(Debug)]
@@ -50,6 +56,10 @@ impl Received {
 pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Snapshot) -> Result<Received, Refusal> {
     let bytes_max = snapshot.config.limits.body_bytes_max as u64;
     if body.size_hint().lower() > bytes_max {
+        // Reading is what tells a client that waits for it to go on.
+        if !headers.contains_key(header::EXPECT) {
+            discard(body);
+        }
         return Err(Refusal::body_too_large(bytes_max));
     }
     let mut scanner = is_scannable(headers)
@@ -59,6 +69,7 @@ pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Sna
         let frame = frame.map_err(|error| Refusal::body_unreadable(&error))?;
         let Ok(piece) = frame.into_data() else { continue };
         if pieces.len() + piece.len() as u64 > bytes_max {
+            discard(body);
             return Err(Refusal::body_too_large(bytes_max));
         }
         if let Some(scanner) = &mut scanner {
@@ -78,6 +89,19 @@ pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Sna
         received.prompt = Prompt::default();
     }
     Ok(received)
+}
+
+/// Takes what a refused client still sends, within limits: closing on it would reset the connection, and most clients
+/// then report the reset in place of the refusal.
+fn discard(mut body: Incoming) {
+    tokio::spawn(tokio::time::timeout(DISCARD_TIME, async move {
+        let mut bytes_left = DISCARD_BYTES_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, |piece| piece.len() as u64);
+            let Some(rest) = bytes_left.checked_sub(bytes) else { break };
+            bytes_left = rest;
+        }
+    }));
 }
 
 /// JSON, or not said to be anything else: boto3 and curl often do not say.

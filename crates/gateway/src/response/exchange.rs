@@ -139,7 +139,7 @@ impl Exchange {
             SendError::Connect(_) => {
                 (Outcome::Unreachable, RefusalKind::Unavailable, format!("replica {replica} cannot be reached"))
             }
-            SendError::Lost(_) => (
+            SendError::Lost(_) | SendError::Upgrade => (
                 Outcome::Lost,
                 RefusalKind::Lost,
                 format!("the connection to replica {replica} was lost before it answered"),

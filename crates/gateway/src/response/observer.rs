@@ -57,11 +57,12 @@ impl Observer {
             Self::Stream(observer) => {
                 // Once content has come, the observer reads only events that may tell something else: what is neither
                 // usage nor error nor the end mark is content.
-                let had_content = observer.has_content();
+                let mut had_content = observer.has_content();
                 observer.feed(piece, |event| {
                     let tells_else = event.usage || event.error || event.done;
                     seen.content_events += u32::from(event.content || (had_content && !tells_else));
                     seen.error |= event.error;
+                    had_content |= event.content;
                 });
             }
             Self::Document(tap) => tap.feed(piece),

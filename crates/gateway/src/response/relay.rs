@@ -8,9 +8,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version, header};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kvroute_wire::eventstream;
 use kvroute_wire::openai::ErrorBody;
@@ -42,6 +42,8 @@ pub(crate) async fn answer(
 ) -> Response<ResponseBody> {
     let (mut head, body) = response.into_parts();
     exchange.answered(head.status);
+    // The version is the replica's connection's: answered in HTTP/1.0, the client could not see a body break off.
+    head.version = Version::HTTP_11;
     if call.api == Api::SageMaker {
         if !head.status.is_success() {
             return model_error(head.status, body, exchange).await;
@@ -56,7 +58,9 @@ pub(crate) async fn answer(
     let observer = Observer::of(&head.headers);
     head.headers = headers::of_answer(&head.headers);
     exchange.name_in(&mut head.headers);
-    let framing = if observer.is_stream() { Framing::ServerSentEvents } else { Framing::AsIs };
+    // An event that is added to a body of known length could fill it up, and so make it look complete.
+    let is_open_ended = body.size_hint().exact().is_none();
+    let framing = if observer.is_stream() && is_open_ended { Framing::ServerSentEvents } else { Framing::AsIs };
     Response::from_parts(head, Relay::start(body, exchange, observer, framing))
 }
 
@@ -84,9 +88,7 @@ fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool)
 
 /// SageMaker's ModelError around what the container said.
 async fn model_error(status: StatusCode, body: Incoming, mut exchange: Exchange) -> Response<ResponseBody> {
-    let said = Limited::new(body, ERROR_BYTES_MAX).collect().await.map(http_body_util::Collected::to_bytes);
-    let original_message = said
-        .map_or_else(|error| format!("(not readable: {error})"), |said| String::from_utf8_lossy(&said).into_owned());
+    let original_message = beginning_of(body).await;
     let fault = if status.is_client_error() { "client" } else { "server" };
     let replica = &exchange.target().labels.replica;
     let message = format!("received {fault} error ({}) from replica {replica}: {original_message}", status.as_u16());
@@ -100,6 +102,19 @@ async fn model_error(status: StatusCode, body: Incoming, mut exchange: Exchange)
     exchange.name_in(response.headers_mut());
     exchange.complete(None);
     response
+}
+
+/// What a body says, as far as it is of use and can be read.
+async fn beginning_of(mut body: Incoming) -> String {
+    let mut said = Vec::new();
+    while said.len() < ERROR_BYTES_MAX
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        if let Ok(piece) = frame.into_data() {
+            said.extend_from_slice(&piece);
+        }
+    }
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// How an answer is framed for the client.

@@ -1,8 +1,8 @@
 //! What the gateway tells about itself, for Prometheus.
 //!
 //! A registry of its own, handed in by constructor: no globals. Labels have bounded values only: names from the
-//! configuration, never anything a client sent. What belongs to a replica is read from the snapshot at each scrape, so a
-//! removed replica leaves no series behind.
+//! configuration, never anything a client sent. What belongs to a replica is read from the snapshot at each scrape, or
+//! forgotten with it, so a removed replica leaves no series behind.
 
 mod fleet;
 pub mod names;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use kvroute_core::decision::Decision;
+use kvroute_core::decision::{Decision, Reason};
 use kvroute_core::fleet::Endpoint;
 use kvroute_core::routing::Strategy;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -131,6 +131,13 @@ impl StrategyLabels {
     }
 }
 
+impl SpillLabels {
+    fn of(replica: &ReplicaLabels, reason: Reason) -> Self {
+        let ReplicaLabels { endpoint, variant, replica } = replica.clone();
+        Self { endpoint, variant, replica, reason: reason.as_str() }
+    }
+}
+
 impl TokenLabels {
     pub(crate) fn of(replica: &ReplicaLabels, usage: &'static str) -> Self {
         let VariantLabels { endpoint, variant } = VariantLabels::of(replica);
@@ -223,13 +230,21 @@ impl Telemetry {
         }
         if let Some(home) = decision.home.filter(|_| decision.reason.is_spill()) {
             let variant = &endpoint.variants[decision.variant];
-            let labels = SpillLabels {
+            let replica = ReplicaLabels {
                 endpoint: endpoint.name.clone(),
                 variant: variant.name.clone(),
                 replica: variant.replicas[home.replica].id.clone(),
-                reason: decision.reason.as_str(),
             };
+            let labels = SpillLabels::of(&replica, decision.reason);
             self.spills.get_or_create(&labels).inc();
+        }
+    }
+
+    /// The replica is gone, and so are its series.
+    pub(crate) fn forget(&self, replica: &ReplicaLabels) {
+        self.retries.remove(replica);
+        for reason in Reason::ALL.into_iter().filter(|reason| reason.is_spill()) {
+            self.spills.remove(&SpillLabels::of(replica, reason));
         }
     }
 

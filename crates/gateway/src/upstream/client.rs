@@ -22,6 +22,8 @@ pub(crate) enum SendError {
     Connect(legacy::Error),
     /// The connection was lost before the answer's first byte.
     Lost(legacy::Error),
+    /// The answer switches to a protocol that nobody asked for.
+    Upgrade,
     /// No first byte in time.
     FirstByteTimeout,
 }
@@ -45,6 +47,7 @@ impl Client {
         first_byte: Duration,
     ) -> Result<Response<Incoming>, SendError> {
         match tokio::time::timeout(first_byte, self.0.request(request)).await {
+            Ok(Ok(response)) if response.status().is_informational() => Err(SendError::Upgrade),
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) if error.is_connect() => Err(SendError::Connect(error)),
             Ok(Err(error)) => Err(SendError::Lost(error)),
@@ -69,6 +72,7 @@ impl fmt::Display for SendError {
                 }
                 Ok(())
             }
+            Self::Upgrade => f.write_str("protocol switched unasked"),
             Self::FirstByteTimeout => f.write_str("no answer in time"),
         }
     }

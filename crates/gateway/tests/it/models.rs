@@ -1,0 +1,80 @@
+//! `/v1/models` tells what all replicas serve, each model once.
+
+use crate::support::{Gateway, Refusing, Reply, Upstream, get, post};
+
+fn list(entries: &str) -> Reply {
+    Reply::json(200, format!("{{\"object\":\"list\",\"data\":[{entries}]}}"))
+}
+
+async fn ids(gateway: &Gateway) -> Vec<String> {
+    let answer = get(gateway.address(), "/v1/models").await;
+    assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, Some("application/json")));
+    let models = answer.json();
+    assert_eq!(models["object"], "list");
+    models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn the_lists_of_all_replicas_are_merged_and_each_model_is_listed_once() {
+    let a = Upstream::always(list(r#"{"id":"base","max_model_len":4096},{"id":"lora-a","parent":"base"}"#)).await;
+    let b = Upstream::always(list(r#"{"id":"base","max_model_len":1},{"id":"lora-b"}"#)).await;
+    let gateway = Gateway::start(&format!(
+        "endpoints: [{{name: e, models: [base, alias], replicas: [{{url: {}, api_key: sk-1}}, {}], adapters: [{{name: lora-c}}]}}]",
+        a.url(),
+        b.url()
+    ))
+    .await;
+    assert_eq!(ids(&gateway).await, ["base", "lora-a", "lora-b", "alias", "lora-c"]);
+    let models = get(gateway.address(), "/v1/models").await.json();
+    assert_eq!((&models["data"][0]["max_model_len"], &models["data"][1]["parent"]), (&4096.into(), &"base".into()));
+    let asked = a.requests();
+    assert_eq!((asked[0].method(), asked[0].target()), ("GET", "/v1/models"));
+    assert_eq!(asked[0].header("authorization"), Some("Bearer sk-1"));
+    assert_eq!(b.requests()[0].header("authorization"), None);
+}
+
+#[tokio::test]
+async fn replicas_that_cannot_tell_are_left_out() {
+    let good = Upstream::always(list(r#"{"id":"m"}"#)).await;
+    let broken = Upstream::always(Reply::json(500, list_of_nothing())).await;
+    let nonsense = Upstream::always(Reply::json(200, "<html>")).await;
+    let cut = Upstream::always(Reply::raw("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"data\":[").close()).await;
+    let refusing = Refusing::new();
+    let urls = [broken.url(), nonsense.url(), cut.url(), refusing.url(), good.url()].join(", ");
+    let gateway = Gateway::start(&format!("replicas: [{urls}]")).await;
+    assert_eq!(ids(&gateway).await, ["m"]);
+    assert!(gateway.metrics().await.sum("kvroute_replica_routed_requests_total", &[]) == 0.0);
+}
+
+fn list_of_nothing() -> &'static str {
+    r#"{"object":"list","data":[{"id":"not this"}]}"#
+}
+
+#[tokio::test]
+async fn where_no_replica_lists_anything_the_configured_names_are_the_list() {
+    let refusing = Refusing::new();
+    let url = refusing.url();
+    let gateway = Gateway::start(&format!(
+        "endpoints:\n- {{name: e, models: [a, b], replicas: [{url}], adapters: [{{name: lora, component: l}}]}}"
+    ))
+    .await;
+    assert_eq!(ids(&gateway).await, ["a", "b", "lora"]);
+}
+
+#[tokio::test]
+async fn a_model_selects_its_endpoint() {
+    let (a, b, any) = (Upstream::ok().await, Upstream::ok().await, Upstream::ok().await);
+    let gateway = Gateway::start(&format!(
+        "endpoints:\n- {{name: a, models: [m-a], adapters: [{{name: lora}}], replicas: [{}]}}\n- {{name: b, models: [m-b], replicas: [{}]}}\n- {{name: any, replicas: [{}]}}",
+        a.url(),
+        b.url(),
+        any.url()
+    ))
+    .await;
+    for (model, upstream) in [("m-a", &a), ("lora", &a), ("m-b", &b), ("other", &any), ("", &any)] {
+        let before = upstream.count();
+        let body = format!("{{\"prompt\":\"x\",\"model\":\"{model}\"}}");
+        assert_eq!(post(gateway.address(), "/v1/completions", body).await.status, 200);
+        assert_eq!(upstream.count(), before + 1, "{model}");
+    }
+}

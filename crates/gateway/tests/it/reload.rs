@@ -1,0 +1,123 @@
+//! A new configuration takes effect at once, and what it does not touch does not notice.
+
+use crate::support::{
+    Call, DONE, EVENT_STREAM, Gate, Gateway, Refusing, Reply, Upstream, content, replicas, request, streamed_chat,
+    until,
+};
+
+const TURNS: &str = "routing: {strategy: round_robin}\nhealth: {interval_ms: 15}\n";
+
+fn settings(upstreams: &[&Upstream]) -> String {
+    format!("{TURNS}{}", replicas(upstreams))
+}
+
+/// An engine whose streams go on until the gate opens.
+async fn slow(gate: &Gate) -> Upstream {
+    Upstream::always(Reply::chunked(EVENT_STREAM).chunk(content("one")).wait(gate).chunk(DONE).end()).await
+}
+
+async fn stream(gateway: &Gateway) -> Call {
+    Call::start(gateway.address(), request(http::Method::POST, "/v1/chat/completions", &[], streamed_chat("hi"))).await
+}
+
+#[tokio::test]
+async fn an_added_replica_gets_traffic_and_a_removed_one_gets_neither_traffic_nor_checks() {
+    let (a, b) = (Upstream::ok().await, Upstream::ok().await);
+    let gateway = Gateway::start(&settings(&[&a])).await;
+    gateway.chat("hi").await;
+    assert_eq!((a.count(), b.count()), (1, 0));
+    gateway.apply(&settings(&[&a, &b]));
+    for _ in 0..4 {
+        gateway.chat("hi").await;
+    }
+    assert_eq!((a.count(), b.count()), (3, 2));
+    until("both are checked", async || a.probes() > 3 && b.probes() > 3).await;
+
+    gateway.apply(&format!("{TURNS}replicas: [{{id: r1, url: {}}}]", b.url()));
+    for _ in 0..4 {
+        gateway.chat("hi").await;
+    }
+    assert_eq!((a.count(), b.count()), (3, 6));
+    // A check that was under way when the replica went may still arrive; after it there is none.
+    let (a_probes, b_probes) = (a.probes(), b.probes());
+    until("the other is checked on", async || b.probes() > b_probes + 10).await;
+    assert!(a.probes() <= a_probes + 1, "checked {} times after its end", a.probes() - a_probes);
+}
+
+#[tokio::test]
+async fn streams_and_counters_go_on_through_a_reload() {
+    let gate = Gate::new();
+    let (a, b) = (slow(&gate).await, slow(&gate).await);
+    let gateway = Gateway::start(&settings(&[&a, &b])).await;
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        let mut stream = stream(&gateway).await.streaming().await;
+        stream.brings(&content("one")).await;
+        streams.push(stream);
+    }
+    // The second replica goes, the order changes, and timeouts that need new connections change too.
+    let more = "timeouts: {first_byte_ms: 5000}\n";
+    gateway.apply(&format!("{TURNS}{more}replicas: [{{id: r9, url: {}}}, {{id: r0, url: {}}}]", b.url(), a.url()));
+    assert_eq!((gateway.in_flight("r0").await, gateway.in_flight("r9").await), (2, 0));
+    assert_eq!(gateway.status("r0", "routed").await, 2);
+    let (a_cut, b_cut) = (a.cut_off(), b.cut_off());
+    gate.open();
+    for stream in streams {
+        let rest = stream.rest().await;
+        assert!(rest.is_complete && rest.text() == DONE, "{rest:?}");
+    }
+    gateway.is_at_rest().await;
+    gateway.has_ended("ok", 4).await;
+    assert_eq!((a.cut_off(), b.cut_off()), (a_cut, b_cut));
+}
+
+#[tokio::test]
+async fn a_replica_with_a_new_address_starts_anew() {
+    let (a, b) = (Upstream::ok().await, Upstream::ok().await);
+    let gateway = Gateway::start(&settings(&[&a])).await;
+    gateway.chat(&"x".repeat(5000)).await;
+    gateway.apply(&settings(&[&b]));
+    assert_eq!(gateway.status("r0", "routed").await, 0);
+    assert_eq!(gateway.status("r0", "url").await, b.url());
+    assert_eq!(gateway.metrics().await.sum("kvroute_replica_predicted_blocks", &[]), 0.0);
+    gateway.chat("hi").await;
+    assert_eq!((a.count(), b.count()), (1, 1));
+}
+
+#[tokio::test]
+async fn strategy_and_limits_change_at_once() {
+    let (a, b) = (Upstream::ok().await, Upstream::ok().await);
+    let both = replicas(&[&a, &b]);
+    let gateway = Gateway::start(&format!("routing: {{strategy: prefix_aware}}\n{both}")).await;
+    for _ in 0..4 {
+        gateway.chat("the same").await;
+    }
+    assert!((a.count(), b.count()) == (4, 0) || (a.count(), b.count()) == (0, 4));
+    gateway.apply(&format!("routing: {{strategy: round_robin}}\nlimits: {{body_bytes_max: 1024}}\n{both}"));
+    let before = a.count();
+    for _ in 0..4 {
+        assert_eq!(gateway.chat("the same").await.decision(), "load");
+    }
+    assert_eq!(a.count(), before + 2);
+    assert_eq!(gateway.chat(&"x".repeat(2000)).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_removed_replica_leaves_no_series_behind() {
+    let (upstream, refusing) = (Upstream::ok().await, Refusing::new());
+    let stays = format!("{{id: stays, url: {}}}", upstream.url());
+    let spilling = "routing: {concurrency_threshold: 1}\n";
+    // Prompts are kept in flight, so that those whose home is the refusing replica spill from it too.
+    let gateway =
+        Gateway::start(&format!("{spilling}replicas: [{stays}, {{id: goes, url: {}}}]", refusing.url())).await;
+    for i in 0..30 {
+        assert_eq!(gateway.chat(&format!("prompt {i}")).await.replica(), "stays");
+    }
+    let page = gateway.metrics().await;
+    assert!(page.sum("kvroute_retries_total", &["replica=\"goes\""]) > 0.0);
+    gateway.apply(&format!("{spilling}replicas: [{stays}]"));
+    let page = gateway.metrics().await;
+    let left: Vec<_> = page.series().into_iter().filter(|series| series.contains("\"goes\"")).collect();
+    assert_eq!(left, Vec::<String>::new());
+    assert!(page.sum("kvroute_replica_routed_requests_total", &["replica=\"stays\""]) >= 30.0, "the other goes on");
+}
