@@ -1,9 +1,12 @@
-//! The admin port: metrics, probes, and the fleet as it is now.
+//! The admin port: metrics, probes, the fleet as it is now, and taking replicas out of it and back.
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
+use kvroute_core::breaker::Verdict;
+use kvroute_core::fleet::{Endpoint, Replica};
+use kvroute_core::live::Duty;
 use serde::Serialize;
 
 use crate::gateway::Gateway;
@@ -12,10 +15,16 @@ use crate::response::body::ResponseBody;
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+const PATHS: &str = "there are /metrics, /livez, /readyz, /api/v1/replicas, and POST \
+                     /api/v1/replicas/{id}/{ready|drain|maint}[?endpoint=NAME]\n";
+
 /// Answers one request on the admin port.
 pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
+    if *request.method() == Method::POST {
+        return change_duty(&gateway, request.uri());
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is possible here\n");
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are possible here\n");
     }
     match request.uri().path() {
         "/metrics" => match gateway.metrics_page() {
@@ -25,7 +34,31 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> 
         "/livez" | "/health" | "/healthz" => gateway.probe(Probe::Live),
         "/readyz" => gateway.probe(Probe::Ready),
         "/api/v1/replicas" => typed("application/json", replicas(&gateway)),
-        _ => text(StatusCode::NOT_FOUND, "there are /metrics, /livez, /readyz and /api/v1/replicas\n"),
+        _ => text(StatusCode::NOT_FOUND, PATHS),
+    }
+}
+
+/// `POST /api/v1/replicas/{id}/{ready|drain|maint}`, with `?endpoint=` where several endpoints have a replica of this id.
+fn change_duty(gateway: &Gateway, uri: &Uri) -> Response<ResponseBody> {
+    let parts = uri.path().strip_prefix("/api/v1/replicas/").and_then(|rest| rest.rsplit_once('/'));
+    let Some((id, wanted)) = parts else { return text(StatusCode::NOT_FOUND, PATHS) };
+    let Some(duty) = Duty::ALL.into_iter().find(|duty| duty.as_str() == wanted) else {
+        return text(StatusCode::NOT_FOUND, PATHS);
+    };
+    let endpoint = uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("endpoint=")));
+    let snapshot = gateway.snapshot();
+    let is_meant =
+        |of: &Endpoint, replica: &Replica| &*replica.id == id && endpoint.is_none_or(|name| name == &*of.name);
+    let meant: Vec<_> = snapshot.replicas().filter(|(of, _, replica)| is_meant(of, replica)).collect();
+    match meant[..] {
+        [] => text(StatusCode::NOT_FOUND, "there is no such replica\n"),
+        [(of, _, replica)] => {
+            let before = replica.live.set_duty(duty);
+            let (replica, endpoint, from, to) = (&*replica.id, &*of.name, before.as_str(), duty.as_str());
+            tracing::info!(replica, endpoint, from, to, "replica's duty changed");
+            typed("application/json", replicas(gateway))
+        }
+        [..] => text(StatusCode::CONFLICT, "several endpoints have a replica of this id, add ?endpoint=NAME\n"),
     }
 }
 
@@ -35,7 +68,9 @@ struct ReplicaStatus<'a> {
     variant: &'a str,
     id: &'a str,
     url: String,
-    state: &'static str,
+    duty: &'static str,
+    health: &'static str,
+    ejected: bool,
     weight: f64,
     in_flight: u32,
     pending_prefill_tokens: u64,
@@ -44,12 +79,15 @@ struct ReplicaStatus<'a> {
 
 fn replicas(gateway: &Gateway) -> String {
     let snapshot = gateway.snapshot();
+    let now_us = gateway.clock().moment().now_us;
     let rows = snapshot.replicas().map(|(endpoint, variant, replica)| ReplicaStatus {
         endpoint: &endpoint.name,
         variant: &variant.name,
         id: &replica.id,
         url: snapshot.target(replica.target).url.to_string(),
-        state: replica.live.state().as_str(),
+        duty: replica.live.duty().as_str(),
+        health: replica.live.health().as_str(),
+        ejected: matches!(replica.live.breaker.verdict(now_us), Verdict::Ejected { .. }),
         weight: replica.weight,
         in_flight: replica.live.load.in_flight(),
         pending_prefill_tokens: replica.live.load.pending_prefill_tokens(),

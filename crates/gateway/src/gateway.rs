@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use http::{Response, StatusCode};
-use kvroute_core::fleet::State;
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
@@ -15,6 +14,7 @@ use crate::request::call::Probe;
 use crate::response::body::ResponseBody;
 use crate::snapshot::Snapshot;
 use crate::telemetry::Telemetry;
+use crate::upstream::budget::RetryBudget;
 
 /// The state shared by all connections of one gateway.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub struct Gateway {
     clock: Clock,
     monitors: Mutex<Monitors>,
     draining: AtomicBool,
+    retries: RetryBudget,
 }
 
 impl Gateway {
@@ -37,6 +38,7 @@ impl Gateway {
             clock: Clock::start(),
             monitors: Mutex::default(),
             draining: AtomicBool::new(false),
+            retries: RetryBudget::default(),
         };
         gateway.monitors.lock().follow(&gateway.snapshot());
         Arc::new(gateway)
@@ -80,6 +82,11 @@ impl Gateway {
         &self.clock
     }
 
+    /// What all retries may cost.
+    pub(crate) fn retries(&self) -> &RetryBudget {
+        &self.retries
+    }
+
     /// From now on the gateway says that it is not ready.
     pub(crate) fn start_draining(&self) {
         self.draining.store(true, Ordering::Relaxed);
@@ -108,7 +115,7 @@ impl Gateway {
             return Some("replicas have not been checked yet".to_owned());
         }
         let snapshot = self.snapshot();
-        let is_ready = snapshot.fleet.replicas().any(|replica| replica.live.state() == State::Ready);
+        let is_ready = snapshot.fleet.replicas().any(|replica| snapshot.is_ready(replica));
         (!is_ready).then(|| "no replica is ready".to_owned())
     }
 }

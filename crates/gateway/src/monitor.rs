@@ -1,8 +1,10 @@
-//! Watches every replica: asks for its health, and reads the metrics of its engine.
+//! Watches every engine: asks for its health, and reads its metrics.
 //!
-//! One task a replica, started when the replica appears and ended when it goes, so a removed replica is not asked again.
-//! Health decides between ready and down only; a replica that was set to drain stays so. Counters of requests are
-//! nobody's business here.
+//! One task each, started when the engine appears and ended when it goes, so a removed replica is not asked again.
+//!
+//! An engine that is busy answers late. So a check that got no answer in time counts as good if an answer to a request
+//! has begun since the last one; and an engine that only is late is *unresponsive*, not *down*: it still gets requests
+//! where nobody else can take them. Its cache view is forgotten when the engine has restarted, or refuses connections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,14 +14,14 @@ use std::time::{Duration, Instant};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Limited};
-use kvroute_core::fleet::{Live, State};
+use kvroute_core::live::{Health, Live};
 use kvroute_feeds::engine_metrics::{self, EngineMetrics};
 use tokio::task::AbortHandle;
 
-use crate::config::{Health, Scrape};
+use crate::config::{Health as HealthSettings, Scrape};
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
-use crate::upstream::client::Client;
+use crate::upstream::client::{Client, SendError};
 use crate::upstream::target::Target;
 
 /// The tasks that watch the replicas of the snapshot in force.
@@ -41,7 +43,7 @@ struct Watch {
     live: Arc<Live>,
     target: Arc<Target>,
     client: Client,
-    health: Health,
+    health: HealthSettings,
     scrape: Scrape,
 }
 
@@ -49,15 +51,15 @@ impl Monitors {
     /// Watches the replicas of `snapshot` and no others.
     pub(crate) fn follow(&mut self, snapshot: &Snapshot) {
         let mut before = std::mem::take(&mut self.tasks);
-        for (_, _, replica) in snapshot.replicas() {
+        for (live, target) in snapshot.engines() {
             let watch = Watch {
-                live: replica.live.clone(),
-                target: snapshot.target(replica.target).clone(),
+                live: live.clone(),
+                target: target.clone(),
                 client: snapshot.client.clone(),
                 health: snapshot.config.health.clone(),
                 scrape: snapshot.config.metrics_scrape.clone(),
             };
-            let key = Arc::as_ptr(&replica.live) as usize;
+            let key = Arc::as_ptr(live) as usize;
             let monitor = match before.remove(&key) {
                 Some(monitor) if monitor.watch.is_same(&watch) => monitor,
                 Some(monitor) => Monitor::start(watch, monitor.has_looked.clone()),
@@ -89,25 +91,31 @@ impl Drop for Monitor {
 
 impl Watch {
     fn is_same(&self, other: &Self) -> bool {
-        self.target.is_same(&other.target) && self.health == other.health && self.scrape == other.scrape
+        self.target.is_same(&other.target)
+            && self.client.is_same(&other.client)
+            && self.health == other.health
+            && self.scrape == other.scrape
     }
 
     async fn check_forever(self, has_looked: Arc<AtomicBool>) {
         let path = self.health.path_for(self.target.api);
         let (mut failures, mut successes) = (0, 0);
+        let mut answers = self.live.answers();
         loop {
-            match self.get(path, self.health.timeout_ms).await {
+            let answer = self.get(path, self.health.timeout_ms).await;
+            let is_alive = std::mem::replace(&mut answers, self.live.answers()) != self.live.answers();
+            match answer {
                 Ok(_) => {
                     (failures, successes) = (0, successes + 1);
                     if successes >= self.health.successes {
-                        self.change(State::Down, State::Ready, "answers health checks");
+                        self.found(Health::Up, "answers health checks");
                     }
                 }
-                Err(why) => {
+                Err(Unwell::Late(_)) if is_alive => failures = 0,
+                Err(unwell) => {
                     (failures, successes) = (failures + 1, 0);
-                    if failures >= self.health.failures && self.change(State::Ready, State::Down, &why) {
-                        // Whatever ends its health checks most likely ended its cache.
-                        self.live.cache.clear();
+                    if failures >= self.health.failures {
+                        self.found(unwell.health(), unwell.why());
                     }
                 }
             }
@@ -116,50 +124,61 @@ impl Watch {
         }
     }
 
-    /// Moves the replica from one state to another; says whether it did.
-    fn change(&self, from: State, to: State, why: &str) -> bool {
-        let changed = self.live.state() == from && self.live.set_state(to) == from;
-        if changed {
-            let replica = self.target.replica.to_str().unwrap_or_default();
-            tracing::warn!(replica, url = %self.target.url, state = to.as_str(), why, "replica changed state");
+    fn found(&self, health: Health, why: &str) {
+        let before = self.live.set_health(health);
+        if before == health {
+            return;
         }
-        changed
+        let replica = self.target.replica.to_str().unwrap_or_default();
+        let (from, to) = (before.as_str(), health.as_str());
+        if health == Health::Up {
+            tracing::info!(replica, url = %self.target.url, from, to, "replica is well");
+        } else {
+            tracing::warn!(replica, url = %self.target.url, from, to, why, "replica is not well");
+        }
+        if health == Health::Down {
+            // Whatever refuses connections, or says that it is not well, most likely lost its cache.
+            self.live.cache.clear();
+        }
     }
 
     async fn scrape_forever(self) {
         if !self.scrape.enabled {
+            self.target.engine.set(None);
             return;
         }
+        let mut known = EngineMetrics::default();
         loop {
-            let page = self.get("/metrics", self.scrape.timeout_ms).await;
-            let now = Instant::now();
-            let read = page.ok().map(|page| (now, engine_metrics::parse(&String::from_utf8_lossy(&page))));
-            let before = self.target.engine.set(read);
-            if let Some((_, metrics)) = read {
-                self.learn(before.map(|(_, metrics)| metrics), metrics);
+            let page = self.get("/metrics", self.scrape.timeout_ms).await.ok();
+            let read = page.map(|page| engine_metrics::parse(&String::from_utf8_lossy(&page)));
+            self.target.engine.set(read.map(|metrics| (Instant::now(), metrics)));
+            if let Some(now) = read {
+                self.learn(&mut known, now);
             }
             tokio::time::sleep(Duration::from_millis(self.scrape.interval_ms)).await;
         }
     }
 
-    /// Fits the cache view to what the engine says of itself.
-    fn learn(&self, before: Option<EngineMetrics>, now: EngineMetrics) {
-        let before = before.unwrap_or_default();
-        if now.kv_tokens != before.kv_tokens
-            && let Some(tokens) = now.kv_tokens
+    /// Fits the cache view to what the engine says of itself. `known` is the last that it said of each thing.
+    fn learn(&self, known: &mut EngineMetrics, now: EngineMetrics) {
+        if let Some(tokens) = now.kv_tokens
+            && known.kv_tokens.replace(tokens) != Some(tokens)
         {
             self.live.cache.resize(tokens);
         }
-        if before.process_start_seconds.is_some() && now.process_start_seconds != before.process_start_seconds {
+        if let Some(started) = now.process_start_seconds
+            && known.process_start_seconds.replace(started).is_some_and(|before| before != started)
+        {
             tracing::info!(url = %self.target.url, "engine restarted, its cache view starts empty");
             self.live.cache.clear();
         }
     }
 
-    /// The body of a good answer, or in a few words why there is none.
-    async fn get(&self, path: &str, timeout_ms: u64) -> Result<Vec<u8>, String> {
-        let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
-        let uri = self.target.uri(&path).ok_or("the url and the path make no address")?;
+    /// The body of a good answer.
+    async fn get(&self, path: &str, timeout_ms: u64) -> Result<Vec<u8>, Unwell> {
+        let Some(uri) = PathAndQuery::try_from(path).ok().and_then(|path| self.target.uri(&path)) else {
+            return Err(Unwell::Refuses(format!("{path} makes no address")));
+        };
         let mut request = Request::new(Pieces::default());
         *request.uri_mut() = uri;
         request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("kvroute"));
@@ -168,13 +187,41 @@ impl Watch {
         }
         let timeout = Duration::from_millis(timeout_ms);
         let answer = async {
-            let response = self.client.send(request, timeout).await.map_err(|error| error.to_string())?;
+            let response = self.client.send(request, timeout).await.map_err(|error| match error {
+                SendError::FirstByteTimeout => Unwell::Late(error.to_string()),
+                error => Unwell::Refuses(error.to_string()),
+            })?;
             if !response.status().is_success() {
-                return Err(format!("answers {}", response.status()));
+                return Err(Unwell::Refuses(format!("answers {}", response.status())));
             }
             let body = Limited::new(response.into_body(), engine_metrics::PAGE_BYTES_MAX).collect().await;
-            body.map(|body| body.to_bytes().to_vec()).map_err(|error| error.to_string())
+            body.map(|body| body.to_bytes().to_vec()).map_err(|error| Unwell::Refuses(error.to_string()))
         };
-        tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| Err(format!("no answer in {timeout_ms} ms")))
+        let late = || Unwell::Late(format!("no answer in {timeout_ms} ms"));
+        tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// Why an engine gave no good answer.
+#[derive(Debug)]
+enum Unwell {
+    /// It did not answer in time.
+    Late(String),
+    /// It cannot be reached, or says itself that it is not well.
+    Refuses(String),
+}
+
+impl Unwell {
+    fn health(&self) -> Health {
+        match self {
+            Self::Late(_) => Health::Unresponsive,
+            Self::Refuses(_) => Health::Down,
+        }
+    }
+
+    fn why(&self) -> &str {
+        match self {
+            Self::Late(why) | Self::Refuses(why) => why,
+        }
     }
 }

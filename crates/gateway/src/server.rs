@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -25,8 +26,9 @@ use crate::gateway::Gateway;
 use crate::response::body::ResponseBody;
 use crate::{admin, request};
 
-/// How long a client may take to send a request's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Silence after which the system asks whether a client is still there: one that vanished would hold its place on a
+/// replica for as long as the answer takes.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -46,6 +48,22 @@ struct Listening {
     accepting: JoinHandle<GracefulShutdown>,
 }
 
+/// What a client's connection may do.
+#[derive(Clone, Copy, Debug)]
+struct ConnectionLimits {
+    /// Size of a request's head.
+    head_bytes_max: usize,
+    /// Time without a request, and for a request's head to arrive: the HTTP library has one timer for both.
+    idle: Duration,
+}
+
+impl ConnectionLimits {
+    fn of(config: &Config) -> Self {
+        let idle = Duration::from_millis(config.timeouts.client_idle_ms);
+        Self { head_bytes_max: config.limits.header_bytes_max, idle }
+    }
+}
+
 impl Running {
     /// Binds both ports and starts serving.
     ///
@@ -54,10 +72,10 @@ impl Running {
     pub async fn start(config: Config) -> io::Result<Self> {
         let data = bind(config.listen, "listen").await?;
         let admin = bind(config.admin, "admin").await?;
-        let head_bytes_max = config.limits.header_bytes_max;
+        let limits = ConnectionLimits::of(&config);
         let gateway = Gateway::start(config);
-        let data = listen(data, head_bytes_max, gateway.clone(), request::serve)?;
-        let admin = listen(admin, head_bytes_max, gateway.clone(), admin::serve)?;
+        let data = listen(data, limits, gateway.clone(), request::serve)?;
+        let admin = listen(admin, limits, gateway.clone(), admin::serve)?;
         Ok(Self { gateway, data, admin })
     }
 
@@ -103,21 +121,26 @@ async fn bind(address: SocketAddr, setting: &str) -> io::Result<TcpListener> {
         .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address} (`{setting}`): {error}")))
 }
 
-fn listen<F, A>(listener: TcpListener, head_bytes_max: usize, gateway: Arc<Gateway>, answer: F) -> io::Result<Listening>
+fn listen<F, A>(
+    listener: TcpListener,
+    limits: ConnectionLimits,
+    gateway: Arc<Gateway>,
+    answer: F,
+) -> io::Result<Listening>
 where
     F: Fn(Arc<Gateway>, Request<Incoming>) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let address = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel();
-    let accepting = tokio::spawn(accept(listener, stopped, head_bytes_max, gateway, answer));
+    let accepting = tokio::spawn(accept(listener, stopped, limits, gateway, answer));
     Ok(Listening { address, stop, accepting })
 }
 
 async fn accept<F, A>(
     listener: TcpListener,
     mut stopped: oneshot::Receiver<()>,
-    head_bytes_max: usize,
+    limits: ConnectionLimits,
     gateway: Arc<Gateway>,
     answer: F,
 ) -> GracefulShutdown
@@ -127,7 +150,7 @@ where
 {
     let open = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(head_bytes_max);
+    http.timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(limits.head_bytes_max);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -143,6 +166,7 @@ where
         };
         // Streams are many small writes; waiting to merge them would cost 40 ms each.
         let _ = socket.set_nodelay(true);
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         let gateway = gateway.clone();
         let service = service_fn(move |request| {
             let answer = answer(gateway.clone(), request);

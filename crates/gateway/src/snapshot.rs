@@ -6,11 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Fleet, Live, Replica, TargetId, Turn, Variant};
-use kvroute_core::load::Load;
+use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Fleet, Replica, TargetId, Variant};
+use kvroute_core::live::{Duty, Health, Live};
 use kvroute_core::{cache, hash, prompt};
+use parking_lot::Mutex;
 
 use crate::config::{self, Config};
 use crate::telemetry::ReplicaLabels;
@@ -30,51 +31,47 @@ pub(crate) struct Snapshot {
     pub(crate) prompt: prompt::Settings,
     /// Connections to replicas.
     pub(crate) client: Client,
+    engines: HashMap<EngineKey, Known>,
+    departed: HashMap<EngineKey, Departed>,
 }
 
-/// What goes on from one snapshot to the next.
-#[derive(Default)]
-struct Kept {
-    replicas: HashMap<ReplicaKey, Known>,
-    copies: HashMap<CopyKey, Arc<Load>>,
-}
-
-/// What makes a replica the same one as before.
-#[derive(PartialEq, Eq, Hash)]
-struct ReplicaKey {
+/// What makes an engine the same one as before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct EngineKey {
     endpoint: Arc<str>,
     replica: Arc<str>,
     url: String,
+    /// For a copy: its component, and the how-manieth of its copies on the replica it is.
+    copy: Option<(String, usize)>,
 }
 
-/// What makes a copy the same one as before: the how-manieth of its component on its replica.
-#[derive(PartialEq, Eq, Hash)]
-struct CopyKey {
-    endpoint: Arc<str>,
-    component: String,
-    replica: Arc<str>,
-    ordinal: usize,
-}
-
-/// What is known of a replica whatever the configuration says.
-#[derive(Clone)]
+/// What is known of an engine whatever the configuration says.
+#[derive(Clone, Debug)]
 struct Known {
     live: Arc<Live>,
+    engine: Arc<EngineReport>,
+}
+
+/// What is still known of an engine that is in no configuration any more, while it has requests.
+#[derive(Clone, Debug)]
+struct Departed {
+    live: Weak<Live>,
     engine: Arc<EngineReport>,
 }
 
 impl Snapshot {
     /// The snapshot that follows `before`, or the first.
     pub(crate) fn next(before: Option<&Snapshot>, config: Config) -> Self {
-        let kept = before.map(Kept::of).unwrap_or_default();
         let client = match before {
             Some(before) if before.config.timeouts == config.timeouts => before.client.clone(),
             _ => Client::new(&config.timeouts),
         };
-        let mut builder = Builder { kept, targets: Vec::new() };
+        let mut builder = Builder { before, engines: HashMap::new(), targets: Vec::new() };
         let endpoints = config.endpoints.iter().map(|endpoint| builder.endpoint(endpoint)).collect();
+        let Builder { engines, targets, .. } = builder;
+        let departed = before.map(|before| before.departed_in(&engines)).unwrap_or_default();
         let prompt = prompt_settings(&config);
-        Self { fleet: Fleet { endpoints }, targets: builder.targets, prompt, client, config }
+        Self { fleet: Fleet { endpoints }, targets, prompt, client, config, engines, departed }
     }
 
     /// The target of this id.
@@ -93,6 +90,37 @@ impl Snapshot {
         variants.flat_map(|(e, v)| v.replicas.iter().map(move |r| (e, v, r)))
     }
 
+    /// Whether the replica takes requests.
+    pub(crate) fn is_ready(&self, replica: &Replica) -> bool {
+        replica.live.health() == Health::Up && replica.live.duty() == Duty::Ready
+    }
+
+    /// Every engine with its address: replicas, and copies that have one of their own.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = (&Arc<Live>, &Arc<Target>)> {
+        let replicas = self.fleet.replicas().map(|replica| (&replica.live, self.target(replica.target)));
+        let copies = self.fleet.endpoints.iter().flat_map(|e| &e.components).flat_map(|c| &c.copies);
+        let own = copies.filter(|copy| copy.has_own_address).map(|copy| (&copy.live, self.target(copy.target)));
+        replicas.chain(own)
+    }
+
+    /// What was here, or gone and still busy, and is not among `engines`.
+    fn departed_in(&self, engines: &HashMap<EngineKey, Known>) -> HashMap<EngineKey, Departed> {
+        let gone = self.engines.iter().map(|(key, known)| {
+            (key.clone(), Departed { live: Arc::downgrade(&known.live), engine: known.engine.clone() })
+        });
+        let all = self.departed.clone().into_iter().chain(gone);
+        all.filter(|(key, gone)| !engines.contains_key(key) && gone.live.strong_count() > 0).collect()
+    }
+
+    /// What is known of an engine.
+    fn known(&self, key: &EngineKey) -> Option<Known> {
+        let departed = || {
+            let Departed { live, engine } = self.departed.get(key)?;
+            Some(Known { live: live.upgrade()?, engine: engine.clone() })
+        };
+        self.engines.get(key).cloned().or_else(departed)
+    }
+
     fn labels(&self) -> impl Iterator<Item = &ReplicaLabels> {
         self.replicas().map(|(_, _, replica)| &self.target(replica.target).labels)
     }
@@ -104,40 +132,14 @@ impl Snapshot {
     }
 }
 
-impl Kept {
-    fn of(before: &Snapshot) -> Self {
-        let mut kept = Kept::default();
-        for (endpoint, _, replica) in before.replicas() {
-            let target = before.target(replica.target);
-            let url = target.url.to_string();
-            let key = ReplicaKey { endpoint: endpoint.name.clone(), replica: replica.id.clone(), url };
-            kept.replicas.insert(key, Known { live: replica.live.clone(), engine: target.engine.clone() });
-        }
-        for endpoint in &before.fleet.endpoints {
-            for component in &endpoint.components {
-                let replicas = &endpoint.variants[component.variant].replicas;
-                for (ordinal, copy) in with_ordinals(&component.copies, |copy| copy.replica) {
-                    let key = CopyKey {
-                        endpoint: endpoint.name.clone(),
-                        component: component.name.clone(),
-                        replica: replicas[copy.replica].id.clone(),
-                        ordinal,
-                    };
-                    kept.copies.insert(key, copy.load.clone());
-                }
-            }
-        }
-        kept
-    }
-}
-
 /// Makes the fleet of a configuration, and the table of addresses beside it.
-struct Builder {
-    kept: Kept,
+struct Builder<'a> {
+    before: Option<&'a Snapshot>,
+    engines: HashMap<EngineKey, Known>,
     targets: Vec<Arc<Target>>,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn endpoint(&mut self, endpoint: &config::Endpoint) -> Endpoint {
         let name: Arc<str> = endpoint.name.as_str().into();
         let variants: Vec<Variant> = endpoint.variants.iter().map(|variant| self.variant(&name, variant)).collect();
@@ -162,14 +164,15 @@ impl Builder {
         let mut replicas = Vec::with_capacity(variant.replicas.len());
         for replica in &variant.replicas {
             let id: Arc<str> = replica.id.as_str().into();
-            let key = ReplicaKey { endpoint: endpoint.clone(), replica: id.clone(), url: replica.url.to_string() };
-            let Known { live, engine } = self.kept.replicas.get(&key).cloned().unwrap_or_else(Known::nothing);
+            let url = replica.url.to_string();
+            let key = EngineKey { endpoint: endpoint.clone(), replica: id.clone(), url, copy: None };
+            let Known { live, engine } = self.engine(key);
             let labels = ReplicaLabels { endpoint: endpoint.clone(), variant: name.clone(), replica: id };
             let target = self.add(Target::of_replica(labels, replica, &replica.url, engine));
             replicas.push(Replica::new(&replica.id, replica.weight, target, live));
         }
         let routing = variant.routing.decision();
-        Variant { name, weight: variant.weight, routing, replicas, turn: Turn::default().into() }
+        Variant { name, weight: variant.weight, routing, replicas, turn: Mutex::default() }
     }
 
     fn component(
@@ -185,32 +188,39 @@ impl Builder {
             // The configuration has been checked: all copies are on replicas of this variant.
             let Some(replica) = config.replicas.iter().position(|replica| replica.id == copy.replica) else { continue };
             let id = variant.replicas[replica].id.clone();
-            let key =
-                CopyKey { endpoint: endpoint.clone(), component: component.name.clone(), replica: id.clone(), ordinal };
-            let load = self.kept.copies.get(&key).cloned().unwrap_or_default();
+            let config = &config.replicas[replica];
+            let key = EngineKey {
+                endpoint: endpoint.clone(),
+                replica: id.clone(),
+                url: copy.url.as_ref().unwrap_or(&config.url).to_string(),
+                copy: Some((component.name.clone(), ordinal)),
+            };
+            let Known { live, engine } = self.engine(key);
             let target = match &copy.url {
                 None => variant.replicas[replica].target,
                 Some(url) => {
                     let variant = variant.name.clone();
                     let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
-                    self.add(Target::of_replica(labels, &config.replicas[replica], url, Arc::default()))
+                    self.add(Target::of_replica(labels, config, url, engine))
                 }
             };
             let key = hash::mix(hash::bytes(copy.replica.as_bytes(), 0), ordinal as u64);
-            copies.push(Copy { replica, target, load, key });
+            copies.push(Copy { replica, target, has_own_address: copy.url.is_some(), live, key });
         }
         Component { name: component.name.clone(), variant: index, copies }
+    }
+
+    /// What is known of an engine, or nothing yet.
+    fn engine(&mut self, key: EngineKey) -> Known {
+        let fresh = || Known { live: Arc::new(Live::new(cache::CAPACITY_TOKENS_DEFAULT)), engine: Arc::default() };
+        let known = self.before.and_then(|before| before.known(&key)).unwrap_or_else(fresh);
+        self.engines.insert(key, known.clone());
+        known
     }
 
     fn add(&mut self, target: Target) -> TargetId {
         self.targets.push(Arc::new(target));
         TargetId(self.targets.len() as u32 - 1)
-    }
-}
-
-impl Known {
-    fn nothing() -> Self {
-        Self { live: Arc::new(Live::new(cache::CAPACITY_TOKENS_DEFAULT)), engine: Arc::default() }
     }
 }
 

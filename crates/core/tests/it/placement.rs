@@ -215,7 +215,7 @@ fn traffic_avoids_a_variant_that_cannot_serve_it() {
 fn the_merely_worse_off_serve_only_where_nobody_else_can() {
     let worse: [&dyn Fn(&kvroute_core::live::Live); 3] =
         [&|live| _ = live.set_health(Health::Warming), &|live| _ = live.set_health(Health::Unresponsive), &|live| {
-            live.busy_until(1_000)
+            live.busy_until(1_000);
         }];
     for (i, make_worse) in worse.into_iter().enumerate() {
         let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));

@@ -188,10 +188,22 @@ impl Diff {
         self.set_shown(gateway, "limits.body_bytes_max", body_bytes_max, &now.body_bytes_max);
         self.needs_restart("limits.header_bytes_max", header_bytes_max, &now.header_bytes_max);
         self.set_shown(gateway, "limits.prompt_bytes_max", prompt_bytes_max, &now.prompt_bytes_max);
-        let Timeouts { connect_ms, first_byte_ms, pool_idle_ms, drain_delay_ms, drain_ms } = timeouts;
+        let Timeouts {
+            connect_ms,
+            first_byte_ms,
+            answer_idle_ms,
+            body_idle_ms,
+            client_idle_ms,
+            pool_idle_ms,
+            drain_delay_ms,
+            drain_ms,
+        } = timeouts;
         let now = &new.timeouts;
         self.set_shown(gateway, "timeouts.connect_ms", connect_ms, &now.connect_ms);
         self.set_shown(gateway, "timeouts.first_byte_ms", first_byte_ms, &now.first_byte_ms);
+        self.set_shown(gateway, "timeouts.answer_idle_ms", answer_idle_ms, &now.answer_idle_ms);
+        self.set_shown(gateway, "timeouts.body_idle_ms", body_idle_ms, &now.body_idle_ms);
+        self.needs_restart("timeouts.client_idle_ms", client_idle_ms, &now.client_idle_ms);
         self.set_shown(gateway, "timeouts.pool_idle_ms", pool_idle_ms, &now.pool_idle_ms);
         self.set_shown(gateway, "timeouts.drain_delay_ms", drain_delay_ms, &now.drain_delay_ms);
         self.set_shown(gateway, "timeouts.drain_ms", drain_ms, &now.drain_ms);

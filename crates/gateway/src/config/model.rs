@@ -62,6 +62,14 @@ pub struct Timeouts {
     /// From sending a request to the first byte of the answer. An engine that does not stream answers only when it is
     /// done, so this bounds a whole generation. 1 to 86400000 ms, default 300000.
     pub first_byte_ms: u64,
+    /// Longest silence of a replica in the middle of its answer. 1 to 86400000 ms, default 300000.
+    pub answer_idle_ms: u64,
+    /// Longest silence of a client in the middle of its request's body. 1 to 3600000 ms, default 30000.
+    pub body_idle_ms: u64,
+    /// How long a client's connection is kept without a request, and how long a request's head may take. Above the idle
+    /// time of load balancers in front (often 60000), which would otherwise send a request as it is closed. 1 to 3600000
+    /// ms, default 75000. A change needs a restart.
+    pub client_idle_ms: u64,
     /// How long an unused connection to a replica is kept. 0 to 3600000 ms, default 4000: below the 5000 after which
     /// engines close theirs, since a request sent in that moment is lost.
     pub pool_idle_ms: u64,
@@ -247,7 +255,16 @@ impl Default for Limits {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect_ms: 2_000, first_byte_ms: 300_000, pool_idle_ms: 4_000, drain_delay_ms: 0, drain_ms: 600_000 }
+        Self {
+            connect_ms: 2_000,
+            first_byte_ms: 300_000,
+            answer_idle_ms: 300_000,
+            body_idle_ms: 30_000,
+            client_idle_ms: 75_000,
+            pool_idle_ms: 4_000,
+            drain_delay_ms: 0,
+            drain_ms: 600_000,
+        }
     }
 }
 

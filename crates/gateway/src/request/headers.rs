@@ -5,11 +5,11 @@
 //! does.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use kvroute_core::filter::Needs;
 use kvroute_wire::sagemaker::{InvokeHeaders, Operation, header as names};
 
 use super::Refusal;
 use super::call::{Api, Inference};
+use crate::config;
 
 /// Belong to one connection, or say how a body is framed on it.
 const OF_THE_CONNECTION: [HeaderName; 10] = [
@@ -39,7 +39,7 @@ const CREDENTIALS: [HeaderName; 7] = [
 const ADAPTER: HeaderName = HeaderName::from_static("x-amzn-sagemaker-adapter-identifier");
 
 /// Of a native request, what a container gets to see.
-const NATIVE: [HeaderName; 10] = [
+const NATIVE: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     header::USER_AGENT,
@@ -49,7 +49,6 @@ const NATIVE: [HeaderName; 10] = [
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
-    ADAPTER,
 ];
 
 /// What the headers say about where a request is to go.
@@ -129,13 +128,9 @@ fn without_connection(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// Tells the engine which adapter a component stands for: its body names another model, or none.
-pub(crate) fn name_adapter(headers: &mut HeaderMap, component: Option<&str>, needs: Needs<'_>) {
-    let Some(adapter) =
-        needs.adapter.filter(|adapter| component.is_some() && adapter.component.as_deref() == component)
-    else {
-        return;
-    };
-    if let Ok(name) = HeaderValue::try_from(adapter.name.as_str()) {
+pub(crate) fn name_adapter(headers: &mut HeaderMap, endpoint: &config::Endpoint, component: &str) {
+    let adapter = endpoint.adapters.iter().find(|adapter| adapter.component.as_deref() == Some(component));
+    if let Some(name) = adapter.and_then(|adapter| HeaderValue::try_from(adapter.name.as_str()).ok()) {
         headers.insert(ADAPTER, name);
     }
 }

@@ -40,7 +40,8 @@ impl Received {
 
     /// Why the prompt could not be read, if the body is one that should have had one.
     pub(crate) fn unscanned(&self) -> Option<&'static str> {
-        match self.scan.as_ref()?.outcome {
+        let Some(scan) = &self.scan else { return Some("not_plain_json") };
+        match scan.outcome {
             Outcome::Complete | Outcome::Ambiguous => None,
             Outcome::HeldTooLong => Some("role_after_long_content"),
             Outcome::Malformed { .. } => Some("malformed"),
@@ -65,7 +66,10 @@ pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Sna
     let mut scanner = is_scannable(headers)
         .then(|| RequestScanner::new(HashingSink(PromptHasher::new(snapshot.prompt.clone())), Limits::default()));
     let mut pieces = Pieces::default();
-    while let Some(frame) = body.frame().await {
+    let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
+    loop {
+        let frame = tokio::time::timeout(idle, body.frame()).await.map_err(|_| Refusal::body_too_slow(idle))?;
+        let Some(frame) = frame else { break };
         let frame = frame.map_err(|error| Refusal::body_unreadable(&error))?;
         let Ok(piece) = frame.into_data() else { continue };
         if pieces.len() + piece.len() as u64 > bytes_max {

@@ -1,6 +1,7 @@
 //! Answers that the gateway gives itself, in the shape of the API that was asked.
 
 use std::fmt;
+use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};
 use kvroute_core::router::NoRoute;
@@ -37,6 +38,8 @@ pub(crate) enum RefusalKind {
     UnknownName,
     /// The body is larger than allowed.
     BodyTooLarge,
+    /// The body does not go on.
+    BodyTooSlow,
     /// Nothing can take the request now.
     Unavailable,
     /// The connection to the replica was lost before its answer.
@@ -55,6 +58,7 @@ impl RefusalKind {
             Self::UnknownModel => (StatusCode::NOT_FOUND, "invalid_request_error", "model_not_found"),
             Self::UnknownName => (StatusCode::NOT_FOUND, "invalid_request_error", "not_found"),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "body_too_large"),
+            Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "body_too_slow"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_replica"),
             Self::Lost => (StatusCode::BAD_GATEWAY, "server_error", "replica_lost"),
             Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "server_error", "replica_timeout"),
@@ -68,6 +72,7 @@ impl RefusalKind {
             | Self::WrongMethod(_)
             | Self::UnknownModel
             | Self::UnknownName
+            | Self::BodyTooSlow
             | Self::BodyTooLarge => ServiceError::ValidationError { message },
             Self::Unavailable => ServiceError::ServiceUnavailable { message },
             // SageMaker blames the model where its container does not answer; there is no status to report.
@@ -135,7 +140,7 @@ impl Refusal {
         match self.kind {
             RefusalKind::WrongMethod(allowed) => drop(headers.insert(header::ALLOW, HeaderValue::from_static(allowed))),
             RefusalKind::Unavailable => drop(headers.insert(header::RETRY_AFTER, RETRY_AFTER_S)),
-            RefusalKind::BodyTooLarge => {
+            RefusalKind::BodyTooLarge | RefusalKind::BodyTooSlow => {
                 drop(headers.insert(header::CONNECTION, HeaderValue::from_static("close")));
             }
             _ => {}
@@ -178,6 +183,12 @@ impl Refusal {
     pub(crate) fn body_too_large(bytes_max: u64) -> Self {
         let message = format!("the body is larger than {bytes_max} bytes, the limit `limits.body_bytes_max`");
         Self::new(RefusalKind::BodyTooLarge, message)
+    }
+
+    pub(crate) fn body_too_slow(idle: Duration) -> Self {
+        let message =
+            format!("nothing of the body came for {} ms, the limit `timeouts.body_idle_ms`", idle.as_millis());
+        Self::new(RefusalKind::BodyTooSlow, message)
     }
 
     pub(crate) fn body_unreadable(error: &hyper::Error) -> Self {

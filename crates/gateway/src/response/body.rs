@@ -9,6 +9,9 @@ use http_body_util::Full;
 
 use super::relay::Relay;
 
+/// Why a body cannot be given to its end.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A body.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
@@ -27,9 +30,9 @@ impl ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self.get_mut() {
             Self::Full(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
             Self::Relay(relay) => relay.poll_frame(cx),

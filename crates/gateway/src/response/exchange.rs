@@ -3,20 +3,26 @@
 //! Whatever ends it (the last byte, a client that left, a replica that broke off, a panic) drops the exchange, and
 //! dropping it is what releases the place and records the outcome: once, on every path.
 
+use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use kvroute_core::decision::{Decision, Reason};
+use kvroute_core::decision::Reason;
 use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
+use kvroute_core::live::Live;
 use kvroute_core::load::Reservation;
+use kvroute_core::prompt::PrefixChain;
+use kvroute_core::router::Routed;
 use kvroute_core::routing::Strategy;
 use kvroute_wire::response::Usage;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::observer::Seen;
+use crate::gateway::Gateway;
+use crate::request::call::Api;
 use crate::request::{Refusal, RefusalKind};
-use crate::telemetry::{RequestLabels, StageLabels, StrategyLabels, Telemetry, TokenLabels, VariantLabels};
+use crate::telemetry::{RequestLabels, StageLabels, StrategyLabels, TokenLabels, VariantLabels};
 use crate::upstream::client::SendError;
 use crate::upstream::target::Target;
 
@@ -62,16 +68,18 @@ impl Outcome {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    telemetry: Arc<Telemetry>,
+    gateway: Arc<Gateway>,
     target: Arc<Target>,
     strategy: Strategy,
     reason: Reason,
     attempts: u32,
     reservation: Option<Reservation>,
     arrived: Instant,
+    idle_limit: Duration,
     last_content: Option<Instant>,
     inter_token: Option<Histogram>,
     prompt: PromptSize,
+    chain: PrefixChain,
     usage: Option<Usage>,
     outcome: Outcome,
     code: u16,
@@ -87,23 +95,25 @@ struct PromptSize {
 }
 
 impl Exchange {
-    /// An exchange with its place taken at `target`, the decision's first choice.
+    /// An exchange with its place taken at `target`.
     pub(crate) fn new(
-        telemetry: &Arc<Telemetry>,
+        gateway: Arc<Gateway>,
         target: Arc<Target>,
-        decision: &Decision,
-        reservation: Reservation,
+        routed: Routed,
         facts: &RequestFacts,
         arrived: Instant,
+        idle_limit: Duration,
     ) -> Self {
+        let Routed { decision, reservation } = routed;
         Self {
-            telemetry: telemetry.clone(),
+            gateway,
             target,
             strategy: decision.strategy,
             reason: decision.reason,
             attempts: 1,
             reservation: Some(reservation),
             arrived,
+            idle_limit,
             last_content: None,
             inter_token: None,
             prompt: PromptSize {
@@ -112,6 +122,7 @@ impl Exchange {
                 available_bytes: decision.available_bytes,
                 captured_bytes: decision.captured_bytes,
             },
+            chain: facts.prompt.chain.clone(),
             usage: None,
             outcome: Outcome::ClientGone,
             code: 0,
@@ -123,23 +134,58 @@ impl Exchange {
         &self.target
     }
 
-    /// The place could not be reached: the next one, and the old one is free.
-    pub(crate) fn retry(&mut self, target: Arc<Target>, reservation: Reservation, captured_bytes: u64) {
-        self.telemetry.retries.get_or_create(&self.target.labels).inc();
+    /// What lives there.
+    fn engine(&self) -> Option<&Live> {
+        self.reservation.as_ref().map(Reservation::engine)
+    }
+
+    /// The place could not be reached.
+    pub(crate) fn unreachable(&mut self) {
+        if let Some(reservation) = &self.reservation {
+            reservation.never_arrived(&self.chain);
+        }
+        self.blame();
+    }
+
+    /// The place refused for load, and perhaps said when to come back.
+    pub(crate) fn refused(&mut self, wait: Option<Duration>) {
+        let Some(reservation) = &self.reservation else { return };
+        reservation.never_arrived(&self.chain);
+        reservation.engine().answered();
+        if let Some(wait) = wait {
+            let now_us = self.gateway.clock().moment().now_us;
+            reservation.engine().busy_until(now_us + wait.as_micros() as u64);
+        }
+    }
+
+    /// The request goes elsewhere, and its old place is free.
+    pub(crate) fn retry(&mut self, target: Arc<Target>, routed: Routed) {
+        self.gateway.telemetry().retries.get_or_create(&self.target.labels).inc();
+        let Routed { decision, reservation } = routed;
         self.target = target;
+        self.reason = decision.reason;
         self.reservation = Some(reservation);
-        self.prompt.captured_bytes = captured_bytes;
+        self.prompt.captured_bytes = decision.captured_bytes;
         self.attempts += 1;
     }
 
-    /// There will be no answer. Ends the exchange; gives what the client is told.
-    pub(crate) fn failed(mut self, error: &SendError) -> Refusal {
+    /// What happened speaks against the replica.
+    fn blame(&self) {
+        let now_us = self.gateway.clock().moment().now_us;
+        if self.engine().is_some_and(|engine| engine.breaker.failed(now_us)) {
+            let replica = &*self.target.labels.replica;
+            tracing::warn!(replica, url = %self.target.url, "replica ejected: its requests fail");
+        }
+    }
+
+    /// There will be no answer. Ends the exchange; gives what the client of `api` is told.
+    pub(crate) fn failed(mut self, error: &SendError, api: Api) -> Refusal {
         let replica = &self.target.labels.replica;
         let (outcome, kind, message) = match error {
             SendError::Connect(_) => {
                 (Outcome::Unreachable, RefusalKind::Unavailable, format!("replica {replica} cannot be reached"))
             }
-            SendError::Lost(_) | SendError::Upgrade => (
+            SendError::Lost { .. } | SendError::Upgrade => (
                 Outcome::Lost,
                 RefusalKind::Lost,
                 format!("the connection to replica {replica} was lost before it answered"),
@@ -149,12 +195,26 @@ impl Exchange {
             }
         };
         tracing::warn!(replica = &**replica, url = %self.target.url, attempts = self.attempts, %error, "request failed");
+        if !matches!(error, SendError::Connect(_)) {
+            self.blame(); // for connections that cannot be made it has been blamed already
+        }
         self.outcome = outcome;
-        Refusal::after_asking(kind, message)
+        let refusal = Refusal::after_asking(kind, message);
+        self.code = refusal.code(api);
+        refusal
     }
 
     /// The answer's head has come.
     pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.code = status.as_u16();
+        if let Some(engine) = self.engine() {
+            engine.answered();
+        }
+    }
+
+    /// The client gets another status than the replica gave.
+    pub(crate) fn translated(&mut self, status: StatusCode) {
+        self.outcome = Outcome::ErrorStatus;
         self.code = status.as_u16();
     }
 
@@ -175,7 +235,7 @@ impl Exchange {
                     reservation.first_content();
                 }
                 let labels = StrategyLabels::of(&self.target.labels, self.strategy);
-                self.telemetry.ttft.get_or_create(&labels).observe((now - self.arrived).as_secs_f64());
+                self.gateway.telemetry().ttft.get_or_create(&labels).observe((now - self.arrived).as_secs_f64());
                 self.observe_gaps(gaps, 0.0);
             }
             Some(last) => {
@@ -191,7 +251,7 @@ impl Exchange {
         if count == 0 {
             return;
         }
-        let (telemetry, labels) = (&self.telemetry, &self.target.labels);
+        let (telemetry, labels) = (self.gateway.telemetry(), &self.target.labels);
         let fresh = || telemetry.inter_token.get_or_create_owned(&VariantLabels::of(labels));
         let histogram = self.inter_token.get_or_insert_with(fresh);
         (0..count).for_each(|_| histogram.observe(seconds));
@@ -203,16 +263,28 @@ impl Exchange {
         if self.outcome == Outcome::ClientGone {
             self.outcome = if self.code >= 400 { Outcome::ErrorStatus } else { Outcome::Ok };
         }
+        // Refusals for load speak neither for nor against it.
+        match self.code {
+            429 | 503 => {}
+            500.. => self.blame(),
+            _ => self.engine().map_or((), |engine| engine.breaker.succeeded()),
+        }
         self.reservation = None;
     }
 
     /// The replica broke off.
-    pub(crate) fn broke_off(&mut self, usage: Option<Usage>, error: &hyper::Error) {
+    pub(crate) fn broke_off(&mut self, usage: Option<Usage>, error: &dyn fmt::Display) {
+        self.blame();
         let replica = &*self.target.labels.replica;
         tracing::warn!(replica, url = %self.target.url, %error, "replica broke off in the middle of its answer");
         self.usage = usage;
         self.outcome = Outcome::BrokenOff;
         self.reservation = None;
+    }
+
+    /// How long the replica may be silent in the middle of its answer.
+    pub(crate) fn idle_limit(&self) -> Duration {
+        self.idle_limit
     }
 
     /// Tells the client where its request went and why.
@@ -236,7 +308,7 @@ impl Exchange {
             (Some(tokens), 1..) => (u128::from(tokens) * u128::from(bytes) / u128::from(prompt.text_bytes)) as u64,
             _ => tokens_of_bytes(bytes),
         };
-        self.telemetry.prompt_tokens.get_or_create(&TokenLabels::of(labels, usage)).inc_by(tokens);
+        self.gateway.telemetry().prompt_tokens.get_or_create(&TokenLabels::of(labels, usage)).inc_by(tokens);
         let delivered = self.usage.and_then(|usage| usage.cached_tokens);
         let stages = [
             ("available", Some(tokens_of(prompt.available_bytes))),
@@ -244,7 +316,7 @@ impl Exchange {
             ("delivered", delivered),
         ];
         for (stage, tokens) in stages.into_iter().filter_map(|(stage, tokens)| Some((stage, tokens?))) {
-            self.telemetry.prefix_tokens.get_or_create(&StageLabels::of(labels, usage, stage)).inc_by(tokens);
+            self.gateway.telemetry().prefix_tokens.get_or_create(&StageLabels::of(labels, usage, stage)).inc_by(tokens);
         }
     }
 }
@@ -260,8 +332,8 @@ impl Drop for Exchange {
             outcome: self.outcome.as_str(),
             code: self.code,
         };
-        self.telemetry.requests.get_or_create(&labels).inc();
-        let duration = self.telemetry.duration.get_or_create_owned(&VariantLabels::of(&self.target.labels));
+        self.gateway.telemetry().requests.get_or_create(&labels).inc();
+        let duration = self.gateway.telemetry().duration.get_or_create_owned(&VariantLabels::of(&self.target.labels));
         duration.observe(self.arrived.elapsed().as_secs_f64());
         if matches!(self.outcome, Outcome::Ok | Outcome::ErrorInStream | Outcome::BrokenOff) {
             self.record_tokens();

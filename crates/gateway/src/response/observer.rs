@@ -71,6 +71,14 @@ impl Observer {
         seen
     }
 
+    /// Whether the answer is a stream that has not had its end mark.
+    pub(crate) fn misses_end_mark(&self) -> bool {
+        match self {
+            Self::Stream(observer) => !observer.is_done() && !observer.is_overlong(),
+            Self::Document(_) | Self::Nothing => false,
+        }
+    }
+
     /// The usage reported so far.
     pub(crate) fn usage(&self) -> Option<Usage> {
         match self {

@@ -4,8 +4,11 @@
 //! the OpenAI API gets an error event, if what was passed ends between two events, and then the connection is aborted;
 //! anything else is aborted.
 
+use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version, header};
@@ -16,7 +19,9 @@ use kvroute_wire::eventstream;
 use kvroute_wire::openai::ErrorBody;
 use kvroute_wire::sagemaker::{ServiceError, StreamErrorCode, StreamException, header as names};
 
-use super::body::ResponseBody;
+use tokio::time::Sleep;
+
+use super::body::{BoxError, ResponseBody};
 use super::exchange::Exchange;
 use super::observer::Observer;
 use crate::request::call::{Api, Inference};
@@ -24,6 +29,8 @@ use crate::request::headers;
 
 /// How much of a replica's error is read to be told on.
 const ERROR_BYTES_MAX: usize = 64 << 10;
+/// How long that may take.
+const ERROR_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Of a container's answer, what a native client gets to see.
 const NATIVE: [HeaderName; 5] = [
@@ -46,22 +53,24 @@ pub(crate) async fn answer(
     head.version = Version::HTTP_11;
     if call.api == Api::SageMaker {
         if !head.status.is_success() {
-            return model_error(head.status, body, exchange).await;
+            return model_error(head, body, exchange).await;
         }
         let is_eventstream = call.streams;
         let headers = native_headers(&head.headers, &exchange, is_eventstream);
         let observer = Observer::of(&head.headers);
+        let end = End::of(&head.headers);
         head.headers = headers;
         let framing = if is_eventstream { Framing::EventStream } else { Framing::AsIs };
-        return Response::from_parts(head, Relay::start(body, exchange, observer, framing));
+        return Response::from_parts(head, Relay::start(body, exchange, observer, framing, end));
     }
     let observer = Observer::of(&head.headers);
+    let end = End::of(&head.headers);
     head.headers = headers::of_answer(&head.headers);
     exchange.name_in(&mut head.headers);
     // An event that is added to a body of known length could fill it up, and so make it look complete.
     let is_open_ended = body.size_hint().exact().is_none();
     let framing = if observer.is_stream() && is_open_ended { Framing::ServerSentEvents } else { Framing::AsIs };
-    Response::from_parts(head, Relay::start(body, exchange, observer, framing))
+    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end))
 }
 
 fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
@@ -73,6 +82,7 @@ fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool)
     }
     if is_eventstream {
         headers.remove(header::CONTENT_LENGTH);
+        headers.remove(header::CONTENT_ENCODING);
         if let Some(media_type) =
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(eventstream::CONTENT_TYPE))
         {
@@ -86,35 +96,68 @@ fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool)
     headers
 }
 
-/// SageMaker's ModelError around what the container said.
-async fn model_error(status: StatusCode, body: Incoming, mut exchange: Exchange) -> Response<ResponseBody> {
+/// What a native client is told where the container answered with an error: that it is busy, or SageMaker's ModelError
+/// around what it said.
+async fn model_error(head: http::response::Parts, body: Incoming, mut exchange: Exchange) -> Response<ResponseBody> {
     let original_message = beginning_of(body).await;
-    let fault = if status.is_client_error() { "client" } else { "server" };
     let replica = &exchange.target().labels.replica;
-    let message = format!("received {fault} error ({}) from replica {replica}: {original_message}", status.as_u16());
-    let original_status = status.as_u16();
-    let error = ServiceError::ModelError { message, original_status, original_message, log_stream_arn: String::new() };
+    let (status, message) = (head.status, |what: &str| format!("{what} replica {replica}: {original_message}"));
+    let error = match status {
+        StatusCode::TOO_MANY_REQUESTS => ServiceError::Throttling { message: message("refused by") },
+        StatusCode::SERVICE_UNAVAILABLE => ServiceError::ServiceUnavailable { message: message("refused by") },
+        _ => {
+            let fault = if status.is_client_error() { "client" } else { "server" };
+            let message = message(&format!("received {fault} error ({}) from", status.as_u16()));
+            let original_status = status.as_u16();
+            ServiceError::ModelError { message, original_status, original_message, log_stream_arn: String::new() }
+        }
+    };
     let reply = error.reply();
     let mut response = Response::new(ResponseBody::full(reply.body));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(names::ERROR_TYPE, HeaderValue::from_static(reply.error_type));
-    exchange.name_in(response.headers_mut());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(names::ERROR_TYPE, HeaderValue::from_static(reply.error_type));
+    if let Some(wait) = head.headers.get(header::RETRY_AFTER) {
+        headers.insert(header::RETRY_AFTER, wait.clone());
+    }
+    exchange.name_in(headers);
     exchange.complete(None);
+    exchange.translated(response.status());
     response
 }
 
-/// What a body says, as far as it is of use and can be read.
+/// What a body says, as far as it is of use and comes in time.
 async fn beginning_of(mut body: Incoming) -> String {
     let mut said = Vec::new();
-    while said.len() < ERROR_BYTES_MAX
-        && let Some(Ok(frame)) = body.frame().await
-    {
-        if let Ok(piece) = frame.into_data() {
-            said.extend_from_slice(&piece);
+    let read = async {
+        while said.len() < ERROR_BYTES_MAX
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            if let Ok(piece) = frame.into_data() {
+                said.extend_from_slice(&piece);
+            }
         }
-    }
+    };
+    // What has come by then is told on.
+    let _ = tokio::time::timeout(ERROR_TIME_MAX, read).await;
     String::from_utf8_lossy(&said).into_owned()
+}
+
+/// How the end of an answer shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// By its length, or by its last chunk.
+    Marked,
+    /// By the end of the connection, as the end of a replica shows too.
+    Connection,
+}
+
+impl End {
+    fn of(headers: &HeaderMap) -> Self {
+        let is_marked = headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
+        if is_marked { Self::Marked } else { Self::Connection }
+    }
 }
 
 /// How an answer is framed for the client.
@@ -135,10 +178,63 @@ pub(crate) struct Relay {
     exchange: Exchange,
     observer: Observer,
     framing: Framing,
+    end: End,
     /// The last bytes that passed, newest last.
     tail: [u8; 4],
     stage: Stage,
+    idle: Idle,
 }
+
+/// Watches that the replica goes on. Costs nothing while it does: only a poll that finds nothing looks at the time.
+#[derive(Debug)]
+struct Idle {
+    limit: Duration,
+    last_piece: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Idle {
+    fn new(limit: Duration) -> Self {
+        Self { limit, last_piece: Instant::now(), timer: None }
+    }
+
+    /// Ready once nothing has come for too long.
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let limit = self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        while timer.as_mut().poll(cx).is_ready() {
+            let quiet = self.last_piece.elapsed();
+            if quiet >= limit {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(tokio::time::Instant::now() + (limit - quiet));
+        }
+        Poll::Pending
+    }
+}
+
+/// Why an answer is not complete.
+#[derive(Debug)]
+enum Break {
+    /// The connection broke.
+    Connection(hyper::Error),
+    /// It ended, but not in the way in which a stream ends.
+    NoEndMark,
+    /// Nothing came for this long.
+    Idle(Duration),
+}
+
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(error) => error.fmt(f),
+            Self::NoEndMark => f.write_str("the connection ended before the end mark of the stream"),
+            Self::Idle(limit) => write!(f, "nothing came for {} ms", limit.as_millis()),
+        }
+    }
+}
+
+impl std::error::Error for Break {}
 
 /// How far an answer is.
 #[derive(Debug)]
@@ -147,16 +243,22 @@ enum Stage {
     Passing,
     /// The replica broke off: what was passed, and what the client was told, must get out before the connection ends.
     /// hyper writes when a body has nothing to give, and drops what it has not written when a body fails.
-    Breaking(Option<hyper::Error>),
+    Breaking(Option<Break>),
     /// What was passed is out.
-    Broken(Option<hyper::Error>),
+    Broken(Option<Break>),
     /// Nothing follows.
     Ended,
 }
 
 impl Relay {
     /// The body that passes on what `replica` answers.
-    fn start(replica: Incoming, mut exchange: Exchange, observer: Observer, framing: Framing) -> ResponseBody {
+    fn start(
+        replica: Incoming,
+        mut exchange: Exchange,
+        observer: Observer,
+        framing: Framing,
+        end: End,
+    ) -> ResponseBody {
         let mut stage = Stage::Passing;
         if replica.is_end_stream() {
             // A body of no bytes is never asked for.
@@ -164,10 +266,11 @@ impl Relay {
             stage = Stage::Ended;
         }
         let tail = *b"\n\n\n\n";
-        ResponseBody::Relay(Box::new(Self { replica, exchange, observer, framing, tail, stage }))
+        let idle = Idle::new(exchange.idle_limit());
+        ResponseBody::Relay(Box::new(Self { replica, exchange, observer, framing, end, tail, stage, idle }))
     }
 
-    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.stage {
             Stage::Passing => {}
             Stage::Breaking(error) => {
@@ -178,28 +281,39 @@ impl Relay {
             Stage::Broken(error) => {
                 let error = error.take();
                 self.stage = Stage::Ended;
-                return Poll::Ready(error.map(Err));
+                return Poll::Ready(error.map(|error| Err(error.into())));
             }
             Stage::Ended => return Poll::Ready(None),
         }
-        match ready!(Pin::new(&mut self.replica).poll_frame(cx)) {
-            Some(Ok(frame)) => Poll::Ready(self.pass(frame).map(Ok)),
-            Some(Err(error)) => match self.break_off(error) {
-                Some(told) => Poll::Ready(Some(Ok(told))),
-                None => self.poll_frame(cx),
-            },
-            None => {
+        let broken = match Pin::new(&mut self.replica).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => return Poll::Ready(self.pass(frame).map(Ok)),
+            Poll::Ready(Some(Err(error))) => Break::Connection(error),
+            Poll::Ready(None) if self.end == End::Connection && self.observer.misses_end_mark() => Break::NoEndMark,
+            Poll::Ready(None) => {
                 self.end();
-                Poll::Ready(None)
+                return Poll::Ready(None);
             }
+            Poll::Pending => {
+                ready!(self.idle.poll_expired(cx));
+                Break::Idle(self.idle.limit)
+            }
+        };
+        match self.break_off(broken) {
+            Some(told) => Poll::Ready(Some(Ok(told))),
+            None => self.poll_frame(cx),
         }
     }
 
     fn pass(&mut self, frame: Frame<Bytes>) -> Option<Frame<Bytes>> {
         let piece = match frame.into_data() {
             Ok(piece) => piece,
-            Err(trailers) => return (self.framing != Framing::EventStream).then_some(trailers),
+            Err(trailers) => {
+                // Nothing follows trailers, and nobody asks whether something does.
+                self.end();
+                return (self.framing != Framing::EventStream).then_some(trailers);
+            }
         };
+        self.idle.last_piece = Instant::now();
         self.exchange.passed(self.observer.feed(&piece));
         if self.replica.is_end_stream() {
             // With a known length nobody asks again after the last byte.
@@ -223,12 +337,12 @@ impl Relay {
     }
 
     /// Ends the answer so that the client can see that it is not complete; gives what is left to say.
-    fn break_off(&mut self, error: hyper::Error) -> Option<Frame<Bytes>> {
-        self.exchange.broke_off(self.observer.usage(), &error);
+    fn break_off(&mut self, broken: Break) -> Option<Frame<Bytes>> {
+        self.exchange.broke_off(self.observer.usage(), &broken);
         let message =
             format!("replica {} broke off in the middle of its answer", self.exchange.target().labels.replica);
         let is_between_events = self.tail.ends_with(b"\n\n") || self.tail == *b"\r\n\r\n";
-        self.stage = Stage::Breaking(Some(error));
+        self.stage = Stage::Breaking(Some(broken));
         match self.framing {
             Framing::EventStream => {
                 let mut framed = BytesMut::new();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use kvroute_core::fleet::{Endpoint, Replica, State, Variant};
+use kvroute_core::fleet::{Endpoint, Replica, Variant};
 use kvroute_feeds::engine_metrics::EngineMetrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -83,7 +83,7 @@ fn row(snapshot: &Snapshot, endpoint: &Endpoint, variant: &Variant, replica: &Re
         routed: load.routed(),
         share: load.routed() as f64 / routed_in_all.max(1) as f64,
         ideal_share: replica.weight / weight_in_all,
-        ready: f64::from(u8::from(replica.live.state() == State::Ready)),
+        ready: f64::from(u8::from(snapshot.is_ready(replica))),
         cache_blocks: replica.live.cache.blocks() as f64,
         engine: snapshot.target(replica.target).engine.get().map(|(_, metrics)| metrics),
     }

@@ -215,19 +215,15 @@ impl Telemetry {
         self.refused.get_or_create(&RefusalLabels { code: refusal.code(api), kind: refusal.name() }).inc();
     }
 
-    /// A decision was taken. `unscanned` says why the prompt could not be read, if it could not.
-    pub(crate) fn decided(
-        &self,
-        endpoint: &Endpoint,
-        decision: &Decision,
-        took: Duration,
-        unscanned: Option<&'static str>,
-    ) {
+    /// A prompt could not be read.
+    pub(crate) fn unscanned(&self, reason: &'static str) {
+        self.unscanned.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// A decision was taken.
+    pub(crate) fn decided(&self, endpoint: &Endpoint, decision: &Decision, took: Duration) {
         let strategy = decision.strategy.as_str();
         self.decision.get_or_create(&DecisionLabels { strategy }).observe(took.as_secs_f64());
-        if let Some(reason) = unscanned {
-            self.unscanned.get_or_create(&ReasonLabels { reason }).inc();
-        }
         if let Some(home) = decision.home.filter(|_| decision.reason.is_spill()) {
             let variant = &endpoint.variants[decision.variant];
             let replica = ReplicaLabels {

@@ -50,11 +50,11 @@ macro_rules! metrics {
 
 metrics! {
     REQUESTS: Counter "kvroute_requests_total" ["endpoint", "variant", "strategy", "reason", "outcome", "code"]
-        "Requests that were given a place on a replica, by why it was that one and how they ended.";
+        "Requests that were given a place on a replica, by why it was that one, how they ended and the status the client got (0 if it left before).";
     REFUSED: Counter "kvroute_refused_requests_total" ["code", "kind"]
         "Requests that were answered without a replica having been asked, by why.";
     RETRIES: Counter "kvroute_retries_total" ["endpoint", "variant", "replica"]
-        "Attempts at a replica that could not be reached, after which the next choice was tried.";
+        "Attempts at a replica that could not be reached or refused, after which another was asked.";
     TTFT: Histogram "kvroute_time_to_first_token_seconds" ["endpoint", "variant", "strategy"]
         "From the request's arrival to the first content of its streamed answer.";
     INTER_TOKEN: Histogram "kvroute_inter_token_latency_seconds" ["endpoint", "variant"]
@@ -70,7 +70,7 @@ metrics! {
     SPILLS: Counter "kvroute_spills_total" ["endpoint", "variant", "replica", "reason"]
         "Requests that left their home replica (the label) because of load.";
     UNSCANNED: Counter "kvroute_unscanned_bodies_total" ["reason"]
-        "Request bodies whose prompt could not be read and which were placed by load.";
+        "Request bodies whose prompt could not be read, and which were not placed by their text.";
     IN_FLIGHT: Gauge "kvroute_replica_in_flight_requests" ["endpoint", "variant", "replica"]
         "Requests on the replica now.";
     PENDING_PREFILL: Gauge "kvroute_replica_pending_prefill_tokens" ["endpoint", "variant", "replica"]

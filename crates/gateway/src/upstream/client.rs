@@ -5,15 +5,19 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::body::Pieces;
+use super::connect::{KeptConnector, Served};
 use crate::config::Timeouts;
 
 /// A pool of connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Client(legacy::Client<HttpConnector, Pieces>);
+pub(crate) struct Client {
+    pool: legacy::Client<KeptConnector, Pieces>,
+    timeouts: Timeouts,
+}
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -21,23 +25,38 @@ pub(crate) enum SendError {
     /// No connection could be made: nothing was sent, so another replica may be tried.
     Connect(legacy::Error),
     /// The connection was lost before the answer's first byte.
-    Lost(legacy::Error),
+    Lost {
+        /// How.
+        error: legacy::Error,
+        /// It had served a request before, and been kept.
+        was_reused: bool,
+    },
     /// The answer switches to a protocol that nobody asked for.
     Upgrade,
     /// No first byte in time.
     FirstByteTimeout,
 }
 
+impl SendError {
+    /// Whether it is certain that no byte of the request left.
+    pub(crate) fn nothing_was_sent(&self) -> bool {
+        matches!(self, Self::Connect(_))
+    }
+}
+
 impl Client {
     pub(crate) fn new(timeouts: &Timeouts) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(Duration::from_millis(timeouts.connect_ms)));
-        let client = legacy::Client::builder(TokioExecutor::new())
+        let connector = KeptConnector::new(Duration::from_millis(timeouts.connect_ms));
+        let pool = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_millis(timeouts.pool_idle_ms))
             .build(connector);
-        Self(client)
+        Self { pool, timeouts: timeouts.clone() }
+    }
+
+    /// Whether the two behave alike.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.timeouts == other.timeouts
     }
 
     /// Sends a request; gives the answer's head, its body still to come.
@@ -46,11 +65,17 @@ impl Client {
         request: Request<Pieces>,
         first_byte: Duration,
     ) -> Result<Response<Incoming>, SendError> {
-        match tokio::time::timeout(first_byte, self.0.request(request)).await {
+        match tokio::time::timeout(first_byte, self.pool.request(request)).await {
             Ok(Ok(response)) if response.status().is_informational() => Err(SendError::Upgrade),
-            Ok(Ok(response)) => Ok(response),
+            Ok(Ok(response)) => {
+                Served::mark(response.extensions());
+                Ok(response)
+            }
             Ok(Err(error)) if error.is_connect() => Err(SendError::Connect(error)),
-            Ok(Err(error)) => Err(SendError::Lost(error)),
+            Ok(Err(error)) => {
+                let was_reused = error.connect_info().is_some_and(Served::is_marked);
+                Err(SendError::Lost { error, was_reused })
+            }
             Err(_) => Err(SendError::FirstByteTimeout),
         }
     }
@@ -59,7 +84,7 @@ impl Client {
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(error) | Self::Lost(error) => {
+            Self::Connect(error) | Self::Lost { error, .. } => {
                 let what = if matches!(self, Self::Connect(_)) { "cannot connect" } else { "connection lost" };
                 write!(f, "{what}")?;
                 // hyper says what failed and hides why in its sources.

@@ -1,5 +1,8 @@
-//! Towards the replicas: where they are, the connections to them, and the request bodies sent on those.
+//! Towards the replicas: where they are, the connections to them, the request bodies sent on those, and what retries
+//! may cost.
 
 pub(crate) mod body;
+pub(crate) mod budget;
 pub(crate) mod client;
+mod connect;
 pub(crate) mod target;

@@ -79,6 +79,9 @@ pub(super) fn timeouts(node: Option<&Node>, report: &mut Report<'_>) -> Timeouts
     let timeouts = Timeouts {
         connect_ms: fields.integer("connect_ms", default.connect_ms, 1..=10 * MINUTE_MS, report),
         first_byte_ms: fields.integer("first_byte_ms", default.first_byte_ms, 1..=DAY_MS, report),
+        answer_idle_ms: fields.integer("answer_idle_ms", default.answer_idle_ms, 1..=DAY_MS, report),
+        body_idle_ms: fields.integer("body_idle_ms", default.body_idle_ms, 1..=HOUR_MS, report),
+        client_idle_ms: fields.integer("client_idle_ms", default.client_idle_ms, 1..=HOUR_MS, report),
         pool_idle_ms: fields.integer("pool_idle_ms", default.pool_idle_ms, 0..=HOUR_MS, report),
         drain_delay_ms: fields.integer("drain_delay_ms", default.drain_delay_ms, 0..=HOUR_MS, report),
         drain_ms: fields.integer("drain_ms", default.drain_ms, 0..=DAY_MS, report),

@@ -76,7 +76,16 @@ fn every_setting_reaches_the_model() {
     assert_eq!(config.hash_seed, 42);
     let limits = Limits { body_bytes_max: 2048, header_bytes_max: 8192, prompt_bytes_max: 1024 };
     assert_eq!(config.limits, limits);
-    let timeouts = Timeouts { connect_ms: 1, first_byte_ms: 2, pool_idle_ms: 3, drain_delay_ms: 4, drain_ms: 5 };
+    let timeouts = Timeouts {
+        connect_ms: 1,
+        first_byte_ms: 2,
+        answer_idle_ms: 6,
+        body_idle_ms: 7,
+        client_idle_ms: 8,
+        pool_idle_ms: 3,
+        drain_delay_ms: 4,
+        drain_ms: 5,
+    };
     assert_eq!(config.timeouts, timeouts);
     let path = Some("/ready".to_owned());
     assert_eq!(config.health, Health { interval_ms: 11, timeout_ms: 12, failures: 13, successes: 14, path });

@@ -1,0 +1,241 @@
+//! Sends a request to the place that was decided on, and elsewhere where that fails early enough.
+//!
+//! A request is sent again only while no byte of an answer has come and nothing can be generating for it:
+//! - no connection could be made: nothing was sent;
+//! - the replica said 429 or 503: it refused;
+//! - a kept connection was lost before the answer's first byte: the replica closed it while unused (engines do after
+//!   5 s), so the request never reached it. Once, since a replica that dies looks the same.
+//!
+//! Each time the decision is taken anew without the places tried, so nobody is asked twice (but for the last case). All
+//! retries of the gateway share a budget, so that a fleet that fails is not also asked several times as much.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use kvroute_core::decision::Choice;
+use kvroute_core::facts::RequestFacts;
+use kvroute_core::fleet::{Endpoint, TargetId};
+use kvroute_core::router::{self, Attempts, NoRoute, Routed};
+
+use super::call::{self, Api, Inference};
+use super::headers;
+use super::read::Received;
+use super::refusal::Refusal;
+use crate::config;
+use crate::gateway::Gateway;
+use crate::response::body::ResponseBody;
+use crate::response::exchange::Exchange;
+use crate::response::relay;
+use crate::snapshot::Snapshot;
+use crate::upstream::body::Pieces;
+use crate::upstream::client::SendError;
+use crate::upstream::target::Target;
+
+/// Longest time that a replica's `retry-after` keeps requests away from it.
+const BUSY_MAX: Duration = Duration::from_secs(30);
+
+/// How soon a connection is lost that had been closed before the request reached it.
+const CLOSED_AT_ONCE: Duration = Duration::from_secs(1);
+
+/// A request with everything that sending it needs.
+pub(super) struct Errand<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) snapshot: &'a Arc<Snapshot>,
+    /// Index of the endpoint.
+    pub(super) index: usize,
+    pub(super) call: &'a Inference,
+    pub(super) head: &'a http::request::Parts,
+    pub(super) facts: &'a RequestFacts,
+    pub(super) received: &'a Received,
+    pub(super) arrived: Instant,
+}
+
+/// What came of one attempt.
+enum Attempt {
+    /// An answer to be passed on.
+    Answer(Response<Incoming>),
+    /// A refusal for load, to be passed on only where nobody else takes the request.
+    Refused(Response<Incoming>, Option<Duration>),
+    /// No answer.
+    Failed(SendError),
+}
+
+impl Errand<'_> {
+    /// Gets the answer.
+    pub(super) async fn run(&self) -> Result<Response<ResponseBody>, Refusal> {
+        self.gateway.retries().deposit();
+        let first = self.place(Attempts::default()).map_err(|why| self.no_route(&why))?;
+        let variant = Some(first.decision.variant);
+        let mut tried: Vec<Choice> = vec![first.decision.choice];
+        let mut exchange = self.exchange(first);
+        let mut retry_after: Option<Duration> = None;
+        let mut was_repeated = false;
+        loop {
+            let sent = Instant::now();
+            let attempt = self.attempt(&exchange).await?;
+            if let Attempt::Refused(_, wait) = &attempt {
+                exchange.refused(*wait);
+                retry_after = retry_after.into_iter().chain(*wait).min();
+            }
+            if let Attempt::Failed(SendError::Lost { was_reused: true, .. }) = &attempt
+                && sent.elapsed() < CLOSED_AT_ONCE
+                && !std::mem::replace(&mut was_repeated, true)
+            {
+                continue;
+            }
+            let next = match &attempt {
+                Attempt::Answer(_) => None,
+                Attempt::Failed(error) if !error.nothing_was_sent() => None,
+                Attempt::Failed(_) | Attempt::Refused(..) => {
+                    if matches!(attempt, Attempt::Failed(_)) {
+                        exchange.unreachable();
+                    }
+                    let attempts = Attempts { variant, tried: &tried };
+                    self.gateway.retries().withdraw().then(|| self.place(attempts).ok()).flatten()
+                }
+            };
+            match (next, attempt) {
+                (Some(routed), _) => {
+                    tried.push(routed.decision.choice);
+                    exchange.retry(self.snapshot.target(routed.decision.choice.target).clone(), routed);
+                }
+                (None, Attempt::Answer(response)) => return Ok(relay::answer(self.call, response, exchange).await),
+                (None, Attempt::Refused(mut response, _)) => {
+                    // Of all that refused, the one that is free first is what the client should wait for.
+                    if let Some(wait) = retry_after {
+                        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs()));
+                    }
+                    return Ok(relay::answer(self.call, response, exchange).await);
+                }
+                (None, Attempt::Failed(error)) => return Err(exchange.failed(&error, self.call.api)),
+            }
+        }
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.snapshot.fleet.endpoints[self.index]
+    }
+
+    /// Decides, and takes the place.
+    fn place(&self, attempts: Attempts<'_>) -> Result<Routed, NoRoute> {
+        let before = Instant::now();
+        let has_path = |target: TargetId| self.path(self.snapshot.target(target)).is_ok();
+        let moment = self.gateway.clock().moment();
+        let routed = router::route(self.endpoint(), self.facts, &has_path, attempts, moment)?;
+        self.gateway.telemetry().decided(self.endpoint(), &routed.decision, before.elapsed());
+        Ok(routed)
+    }
+
+    fn exchange(&self, routed: Routed) -> Exchange {
+        if let Some(reason) = self.received.unscanned().filter(|_| self.call.has_prompt) {
+            self.gateway.telemetry().unscanned(reason);
+        }
+        let target = self.snapshot.target(routed.decision.choice.target).clone();
+        let idle_limit = Duration::from_millis(self.snapshot.config.timeouts.answer_idle_ms);
+        Exchange::new(self.gateway.clone(), target, routed, self.facts, self.arrived, idle_limit)
+    }
+
+    /// What the client is told where no place can be had. Where no replica at all has a path for the body, that is what
+    /// is wrong, and not the fleet.
+    fn no_route(&self, why: &NoRoute) -> Refusal {
+        let mut targets = self.endpoint().variants.iter().flat_map(|v| &v.replicas).map(|r| r.target);
+        match targets.next().map(|target| self.path(self.snapshot.target(target))) {
+            Some(Err(refusal)) if targets.all(|target| self.path(self.snapshot.target(target)).is_err()) => refusal,
+            _ => Refusal::no_route(why),
+        }
+    }
+
+    async fn attempt(&self, exchange: &Exchange) -> Result<Attempt, Refusal> {
+        let request = self.outgoing(exchange.target())?;
+        let first_byte = Duration::from_millis(self.snapshot.config.timeouts.first_byte_ms);
+        Ok(match self.snapshot.client.send(request, first_byte).await {
+            Ok(response) => match response.status() {
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                    let wait = retry_after(response.headers());
+                    Attempt::Refused(response, wait)
+                }
+                _ => Attempt::Answer(response),
+            },
+            Err(error) => Attempt::Failed(error),
+        })
+    }
+
+    /// The request to `target`: the client's body, byte for byte, on the path that the target's API has for it.
+    fn outgoing(&self, target: &Target) -> Result<Request<Pieces>, Refusal> {
+        let path = self.path(target)?;
+        let uri = target.uri(&path).ok_or_else(|| Refusal::unknown_path(path.as_str()))?;
+        let mut request = Request::new(self.received.pieces.clone());
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = self.headers(target);
+        Ok(request)
+    }
+
+    fn path(&self, target: &Target) -> Result<PathAndQuery, Refusal> {
+        match &self.call.api {
+            Api::OpenAi => {
+                let path = self.call.path.as_str();
+                match self.head.uri.query() {
+                    None => PathAndQuery::try_from(path),
+                    Some(query) => PathAndQuery::try_from(format!("{path}?{query}")),
+                }
+                .map_err(|_| Refusal::unknown_path(path))
+            }
+            Api::SageMaker => call::native_path(target.api, self.received.shape()).map(PathAndQuery::from_static),
+        }
+    }
+
+    fn headers(&self, target: &Target) -> HeaderMap {
+        let endpoint = self.snapshot.endpoint_config(self.index);
+        let mut headers = match self.call.api {
+            Api::OpenAi => headers::forwarded(&self.head.headers, endpoint.forward_authorization),
+            Api::SageMaker => headers::forwarded_native(&self.head.headers, self.call.streams),
+        };
+        if self.call.api == Api::SageMaker && target.api == config::Api::OpenAi {
+            // The body's shape chose the path, so JSON it is, whatever the client called it: curl calls it a form.
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = &target.authorization {
+            headers.insert(header::AUTHORIZATION, key.clone());
+        }
+        if let Some(component) = &self.facts.component {
+            headers::name_adapter(&mut headers, endpoint, component);
+        }
+        headers
+    }
+}
+
+/// How long a replica asks to be left alone, in seconds or until a date, cut to what is sensible.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let written = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    let wait = match written.trim().parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            httpdate::parse_http_date(written).ok()?.duration_since(std::time::SystemTime::now()).unwrap_or_default()
+        }
+    };
+    Some(wait.min(BUSY_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_says_in_seconds_or_with_a_date_when_to_come_back() {
+        let said = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, HeaderValue::try_from(value).unwrap());
+            retry_after(&headers)
+        };
+        assert_eq!(said("3"), Some(Duration::from_secs(3)));
+        assert_eq!(said("86400"), Some(BUSY_MAX));
+        assert_eq!(said("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(said("Fri, 31 Dec 9999 23:59:59 GMT"), Some(BUSY_MAX));
+        assert_eq!(said("soon"), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Makes connections that remember whether they have served.
+//!
+//! A kept connection may be closed by the replica at the moment in which the next request is written to it. Whether a
+//! lost connection had served before tells that case from a replica that dies on a request; the client library knows,
+//! but does not say.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Extensions, Uri};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// Silence after which the system asks whether the other side is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Connects over TCP, without Nagle's delay.
+#[derive(Clone, Debug)]
+pub(super) struct KeptConnector {
+    inner: HttpConnector,
+    timeout: Duration,
+}
+
+/// Whether the connection has served a request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Served(Arc<AtomicBool>);
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Kept {
+    io: TokioIo<TcpStream>,
+    served: Served,
+}
+
+impl KeptConnector {
+    /// A connector that gives up after `timeout`, the look-up of the name included.
+    pub(super) fn new(timeout: Duration) -> Self {
+        let mut inner = HttpConnector::new();
+        inner.set_nodelay(true);
+        inner.set_keepalive(Some(KEEPALIVE));
+        Self { inner, timeout }
+    }
+}
+
+impl Served {
+    /// The connection that carried an answer has served.
+    pub(super) fn mark(answer: &Extensions) {
+        if let Some(Self(served)) = answer.get::<Self>() {
+            served.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the connection had served.
+    pub(super) fn is_marked(connection: &Connected) -> bool {
+        let mut extensions = Extensions::new();
+        connection.get_extras(&mut extensions);
+        extensions.get::<Self>().is_some_and(|Self(served)| served.load(Ordering::Relaxed))
+    }
+}
+
+impl Service<Uri> for KeptConnector {
+    type Response = Kept;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Kept, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = self.inner.call(to);
+        let timeout = self.timeout;
+        Box::pin(async move {
+            let io = tokio::time::timeout(timeout, connecting)
+                .await
+                .map_err(|_| format!("no connection in {} ms", timeout.as_millis()))??;
+            Ok(Kept { io, served: Served::default() })
+        })
+    }
+}
+
+impl Connection for Kept {
+    fn connected(&self) -> Connected {
+        self.io.connected().extra(self.served.clone())
+    }
+}
+
+impl Read for Kept {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl Write for Kept {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+}
