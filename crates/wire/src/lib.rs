@@ -7,7 +7,8 @@
 //! The map, from the bottom:
 //!
 //! - [`json`]: a resumable push lexer without documents. `request` and `response` stand on it.
-//! - [`request`]: prompt text and routing fields out of an OpenAI-shaped body.
+//! - [`request`]: prompt text and routing fields out of a request of any API.
+//! - [`rewrite`]: changes to a body that leave every other byte as it was.
 //! - [`response`]: events, content, usage and errors out of answers that are being relayed.
 //! - [`openai`]: error envelope and merged list of models.
 //! - [`eventstream`]: frames of AWS event streams, both ways.
@@ -18,6 +19,7 @@ pub mod json;
 pub mod openai;
 pub mod request;
 pub mod response;
+pub mod rewrite;
 pub mod sagemaker;
 #[cfg(test)]
 mod testing;

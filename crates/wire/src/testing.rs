@@ -74,7 +74,7 @@ fn write_string(text: &str, style: u8, out: &mut String) {
 }
 
 /// Text with what is awkward to cut or escape.
-pub(crate) fn any_text() -> impl Strategy<Value = String> {
+pub(crate) fn any_text() -> impl Strategy<Value = String> + Clone {
     prop_oneof![
         4 => "[a-z \"\\\\/\n\u{1}\u{7f}éß漢😀]{0,12}",
         1 => "\\PC{0,20}",
@@ -84,7 +84,7 @@ pub(crate) fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-pub(crate) fn any_json() -> impl Strategy<Value = Json> {
+pub(crate) fn any_json() -> impl Strategy<Value = Json> + Clone {
     let leaf = prop_oneof![
         prop::sample::select(vec![
             "null",

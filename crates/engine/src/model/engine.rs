@@ -47,12 +47,21 @@ pub struct Load {
     /// Prompt tokens of all requests that were started. A second start, after preemption, counts
     /// neither here nor in `cached_tokens_total`.
     pub queried_tokens_total: u64,
-    /// Prompt tokens of all requests that had a first token.
+    /// Prompt tokens of all requests whose prompt was computed.
     pub prompt_tokens_total: u64,
     /// Tokens generated.
     pub generated_tokens_total: u64,
     /// Times a request lost its blocks.
     pub preemptions_total: u64,
+}
+
+/// Adapters that requests use at a moment: each once, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdapterLoad {
+    /// Of requests in the batch.
+    pub running: Vec<u32>,
+    /// Of requests in the scheduler's queue.
+    pub waiting: Vec<u32>,
 }
 
 impl Engine {
@@ -70,6 +79,7 @@ impl Engine {
             kv_tokens,
             step_tokens_max: preset.step_tokens_max.max(1),
             seqs_max: preset.seqs_max.max(1),
+            adapters_max: preset.adapters_max.max(1),
             context_tokens_max: preset.context_tokens_max.min(kv_tokens),
             ..preset
         };
@@ -190,6 +200,13 @@ impl Engine {
             generated_tokens_total: totals.generated_tokens,
             preemptions_total: totals.preemptions,
         }
+    }
+
+    /// Adapters in use. Changes with [`advance`](Self::advance) only.
+    #[must_use]
+    pub fn adapter_load(&self) -> AdapterLoad {
+        let (running, waiting) = self.scheduler.adapters();
+        AdapterLoad { running: running.into_vec(), waiting: waiting.into_vec() }
     }
 
     /// Panics unless the engine's books agree: every block is free or referred to by as many requests

@@ -7,7 +7,8 @@ use super::Micros;
 /// The order of events is the order of time. [`Stored`](Event::Stored), [`Removed`](Event::Removed)
 /// and [`Cleared`](Event::Cleared) are what an engine publishes about its cache: all that one step
 /// caused is told when the step ends, with the same `at`, so it makes one batch: first `Cleared`,
-/// then every `Removed`, then the `Stored` that needed the room. Reusing a block tells nothing.
+/// then every `Removed`, then the `Stored` that needed the room. Reusing a block tells nothing, unless
+/// the request [asks for it](super::Request::report_cached).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The request left the queue for the first time. Told once a request, also if it is preempted
@@ -20,7 +21,8 @@ pub enum Event {
         /// Prompt tokens found cached: whole blocks, fewer than the prompt.
         cached_tokens: u32,
     },
-    /// The request's first token. Every request that is neither rejected nor aborted has one.
+    /// The request's first token. Every request that wants output and is neither rejected nor aborted
+    /// has one.
     FirstToken {
         /// The request.
         id: u64,
@@ -50,7 +52,8 @@ pub enum Event {
         /// When: the beginning of a step.
         at: Micros,
     },
-    /// Blocks became cached: at most one event a request and step.
+    /// Blocks became cached: at most one event a request and step. A request that asks for it has one
+    /// more with its first step, of the blocks that it found cached.
     Stored {
         /// When: the end of the step that computed them.
         at: Micros,
@@ -82,7 +85,7 @@ pub enum Event {
 /// Why a request is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It generated as many tokens as it was to.
+    /// It generated as many tokens as it was to, perhaps none.
     Stop,
     /// The context ended first.
     Length,

@@ -20,6 +20,8 @@
 //! - When a running request needs a block and none is free, the request that was started last is
 //!   preempted: it loses its blocks, goes to the front of the queue, and computes again what it no
 //!   longer finds cached.
+//! - A request may run with a LoRA adapter; only so many adapters run at a time, and who waits for a
+//!   place is overtaken.
 //! - How long a step takes is a formula fitted to published profiles: see [`Preset`].
 //!
 //! # Where it differs from the engine
@@ -28,6 +30,7 @@
 //!   If two requests compute the same block in one step, the second copy is dropped at the end of the
 //!   step, so a hash names one block at most and `Stored` minus `Removed` is exactly what is cached.
 //! - One token a step for each decoding request: no speculative decoding.
+//! - An adapter costs neither time nor memory.
 //! - The scheduler takes no time: it hides behind the step, as with asynchronous scheduling.
 //!
 //! # What it needs and gives
@@ -35,6 +38,7 @@
 //! No clock, no randomness, no sockets: the same calls give the same events, on every platform. See
 //! [`Engine`] for the protocol of calls, [`Event`] for what comes out.
 
+mod adapters;
 mod engine;
 mod event;
 mod hash;
@@ -48,7 +52,7 @@ mod step;
 mod tests;
 mod time;
 
-pub use engine::{Engine, Load};
+pub use engine::{AdapterLoad, Engine, Load};
 pub use event::{Event, FinishReason};
 pub use hash::output_block_hash;
 pub use preset::{DecodeCost, PrefillCost, Preset};

@@ -40,6 +40,9 @@ pub struct Preset {
     pub step_tokens_max: u32,
     /// Requests that run at a time (`max_num_seqs`).
     pub seqs_max: u32,
+    /// LoRA adapters that run at a time (`max_loras`). Who needs one more waits, and is overtaken by
+    /// those who don't.
+    pub adapters_max: u32,
     /// Prompt and output of one request (`max_model_len`).
     pub context_tokens_max: u32,
     /// Multiplies the cost of prefill. 1 is the fit; 0.73 meets the absolute times that SageMaker
@@ -158,6 +161,7 @@ const H100_TP8: Preset = Preset {
     block_tokens: 16,
     step_tokens_max: 8192,
     seqs_max: 256,
+    adapters_max: 4,
     context_tokens_max: 131_072,
     prefill_scale: 1.0,
 };

@@ -18,9 +18,18 @@ pub struct Request {
     /// Where the list ends, [`output_block_hash`](super::output_block_hash) names the blocks. A list
     /// that does not cover the prompt's full blocks is rejected.
     pub block_hashes: Arc<[u64]>,
-    /// How many tokens the request will generate; 0 counts as 1. Cut where the context ends.
+    /// How many tokens the request will generate, cut where the context ends. 0 is a request that only
+    /// wants its prompt computed, as embeddings do: it finishes with the prompt's last step and has no
+    /// first token.
     pub output_tokens: u32,
     /// Names the blocks that the output fills, together with the hash of the block before. Equal only
     /// where the answers, and what is left of the prompt after its last full block, are equal.
     pub output_seed: u64,
+    /// The LoRA adapter that the request runs with. The model only counts them: at most
+    /// [`Preset::adapters_max`](super::Preset::adapters_max) run at a time. That adapters share no
+    /// blocks is for `block_hashes` to see to.
+    pub adapter: Option<u32>,
+    /// Whether blocks that are found cached are told as [`Stored`](super::Event::Stored) once more:
+    /// how a client makes an engine repeat itself to those who missed it.
+    pub report_cached: bool,
 }

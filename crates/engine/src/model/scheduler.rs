@@ -4,18 +4,20 @@
 //! blocks, [`Scheduler::complete`] books the result. Nothing else moves requests between waiting and
 //! running, except [`Scheduler::abort`] between two steps.
 //!
-//! Requests run in the order in which they were started, which is the order of arrival: the queue is
-//! first come, first served, and who is preempted goes to its front. So "started last" is the end of
-//! the list. And as a request that the budget cuts short leaves nothing for the next, only the last
+//! Requests run in the order in which they were started, which is the order of arrival but for those
+//! who wait for an adapter's place: the queue is first come, first served, and who is preempted goes
+//! to its front. So "started last" is the end of the list. And as a request that the budget cuts short leaves nothing for the next, only the last
 //! one can be in the middle of its prompt: going through the list in order, decoding comes first.
 //!
 //! Costs: planning and completing look at every running request once or twice and hash nothing; a
 //! prompt costs a look-up a block when it starts and one when the block is computed. A queue whose
-//! head found no room is left alone until a block is freed, since asking again would hash a long
-//! prompt in every step.
+//! next request found no room is left alone until a block is freed, since asking again would hash a
+//! long prompt in every step. Adapters cost nothing where none is used; else who is next is found by
+//! a look at who runs and who waits.
 
 use std::collections::VecDeque;
 
+use super::adapters::AdapterSet;
 use super::pool::{BlockId, Named, Pool, ROOT};
 use super::sequence::Sequence;
 use super::step::StepWork;
@@ -26,10 +28,14 @@ pub(super) struct Scheduler {
     block_tokens: u32,
     step_tokens_max: u32,
     seqs_max: u32,
+    adapters_max: u32,
     pool: Pool,
     running: Vec<Sequence>,
     waiting: VecDeque<Sequence>,
-    /// [`Pool::freed_total`] when the head of the queue found no room.
+    /// Requests that wait or run with an adapter.
+    adapted: usize,
+    /// [`Pool::freed_total`] when the next request of the queue found no room. Void when who is next
+    /// may have changed.
     no_room_since: Option<u64>,
     /// Kept for its capacity: blocks that the request being started found cached.
     found: Vec<BlockId>,
@@ -53,9 +59,11 @@ impl Scheduler {
             block_tokens: preset.block_tokens,
             step_tokens_max: preset.step_tokens_max,
             seqs_max: preset.seqs_max,
+            adapters_max: preset.adapters_max,
             pool: Pool::new(preset.kv_tokens / preset.block_tokens),
             running: Vec::new(),
             waiting: VecDeque::new(),
+            adapted: 0,
             no_room_since: None,
             found: Vec::new(),
             totals: Totals::default(),
@@ -87,24 +95,37 @@ impl Scheduler {
         self.running.iter().chain(&self.waiting).any(|sequence| sequence.id == id)
     }
 
+    /// The adapters of the requests that run, and of those in the queue.
+    pub(super) fn adapters(&self) -> (AdapterSet, AdapterSet) {
+        if self.adapted == 0 {
+            return Default::default();
+        }
+        (self.running.iter().collect(), self.waiting.iter().collect())
+    }
+
     /// A request joins the end of the queue.
     pub(super) fn enqueue(&mut self, sequence: Sequence) {
+        self.adapted += usize::from(sequence.adapter.is_some());
         self.waiting.push_back(sequence);
     }
 
     /// Drops a request. Between steps only. Returns whether it was there.
     pub(super) fn abort(&mut self, id: u64) -> bool {
-        if let Some(index) = self.waiting.iter().position(|sequence| sequence.id == id) {
-            self.waiting.remove(index);
-            // Who is head now may need less room.
-            self.no_room_since = None;
-            return true;
-        }
-        let Some(index) = self.running.iter().position(|sequence| sequence.id == id) else {
-            return false;
+        let waits = self.waiting.iter().position(|sequence| sequence.id == id);
+        let gone = match waits.and_then(|index| self.waiting.remove(index)) {
+            Some(sequence) => sequence,
+            None => {
+                let Some(index) = self.running.iter().position(|sequence| sequence.id == id) else {
+                    return false;
+                };
+                let mut sequence = self.running.remove(index);
+                self.pool.release(&mut sequence.blocks);
+                sequence
+            }
         };
-        let mut sequence = self.running.remove(index);
-        self.pool.release(&mut sequence.blocks);
+        self.adapted -= usize::from(gone.adapter.is_some());
+        // Who is next now may need less room.
+        self.no_room_since = None;
         true
     }
 
@@ -152,6 +173,7 @@ impl Scheduler {
                 self.pool.release(&mut victim.blocks);
                 victim.restart();
                 self.totals.preemptions += 1;
+                self.no_room_since = None;
                 out.push(Event::Preempted { id: victim.id, at });
                 self.waiting.push_front(victim);
             }
@@ -159,21 +181,32 @@ impl Scheduler {
         self.running.len() > index
     }
 
-    /// Starts the head of the queue with what is cached of it. False if it has to wait.
+    /// The place in the queue of who starts next: the first whose adapter runs already, or for whose
+    /// adapter there is a place.
+    fn next_waiting(&self) -> Option<usize> {
+        if self.adapted == 0 {
+            return (!self.waiting.is_empty()).then_some(0);
+        }
+        let running: AdapterSet = self.running.iter().collect();
+        self.waiting.iter().position(|sequence| running.admits(sequence.adapter, self.adapters_max))
+    }
+
+    /// Starts who is next in the queue with what is cached of it. False if all have to wait.
     fn start_next(&mut self, budget: &mut u32, at: Micros, out: &mut Vec<Event>) -> bool {
         if self.running.len() >= self.seqs_max as usize || self.no_room_since == Some(self.pool.freed_total()) {
             return false;
         }
-        let Some(head) = self.waiting.front() else { return false };
+        let Some(index) = self.next_waiting() else { return false };
+        let next = &self.waiting[index];
         self.found.clear();
-        let cached = head.reusable_hashes(self.block_tokens).scan(ROOT, |parent, hash| {
+        let cached = next.reusable_hashes(self.block_tokens).scan(ROOT, |parent, hash| {
             *parent = self.pool.find(*parent, hash)?;
             Some(*parent)
         });
         self.found.extend(cached);
         let found = self.found.len() as u32;
         let cached_tokens = found * self.block_tokens;
-        let tokens = (head.tokens() - cached_tokens).min(*budget);
+        let tokens = (next.tokens() - cached_tokens).min(*budget);
         let blocks = (cached_tokens + tokens).div_ceil(self.block_tokens) - found;
         // What it reuses of the free blocks can't be taken for it as well.
         let found_free = self.found.iter().filter(|&&id| self.pool.is_free(id)).count() as u32;
@@ -182,15 +215,14 @@ impl Scheduler {
             return false;
         }
         self.no_room_since = None;
-        let Some(mut sequence) = self.waiting.pop_front() else { return false };
+        let Some(mut sequence) = self.waiting.remove(index) else { return false };
         for &id in &self.found {
             self.pool.reuse(id);
         }
         sequence.blocks.reserve_exact(sequence.tokens().div_ceil(self.block_tokens) as usize);
         sequence.blocks.extend_from_slice(&self.found);
         self.pool.take(blocks, &mut sequence.blocks);
-        sequence.computed_tokens = cached_tokens;
-        sequence.named_blocks = found;
+        sequence.start(found, cached_tokens);
         sequence.planned_tokens = tokens;
         *budget -= tokens;
         if !sequence.started {
@@ -210,12 +242,13 @@ impl Scheduler {
         for sequence in self.running.iter_mut().filter(|sequence| sequence.planned_tokens > 0) {
             sequence.computed_tokens += sequence.planned_tokens;
             sequence.planned_tokens = 0;
+            out.extend(tell_found(sequence, at));
             let full_blocks = sequence.computed_tokens / self.block_tokens;
             if full_blocks > sequence.named_blocks {
                 out.extend(store(&mut self.pool, sequence, full_blocks, at));
             }
             if sequence.pending_tokens() == 0 {
-                out.push(generate(sequence, &mut self.totals, at));
+                out.extend(generate(sequence, &mut self.totals, at));
                 finished |= sequence.finished().is_some();
             }
         }
@@ -225,10 +258,14 @@ impl Scheduler {
     }
 
     fn drop_finished(&mut self, at: Micros, out: &mut Vec<Event>) {
-        let pool = &mut self.pool;
+        let (pool, adapted, no_room_since) = (&mut self.pool, &mut self.adapted, &mut self.no_room_since);
         self.running.retain_mut(|sequence| {
             let Some(reason) = sequence.finished() else { return true };
             pool.release(&mut sequence.blocks);
+            if sequence.adapter.is_some() {
+                *adapted -= 1;
+                *no_room_since = None;
+            }
             out.push(Event::Finished { id: sequence.id, at, reason });
             false
         });
@@ -241,6 +278,9 @@ impl Scheduler {
         assert!(self.running.len() <= self.seqs_max as usize, "too many requests run");
         let planned: u64 = sequences().map(|sequence| u64::from(sequence.planned_tokens)).sum();
         assert!(planned <= u64::from(self.step_tokens_max), "the step is over its budget");
+        let adapters: AdapterSet = self.running.iter().collect();
+        assert!(adapters.len() <= self.adapters_max as usize, "too many adapters run");
+        assert_eq!(self.adapted, sequences().filter(|sequence| sequence.adapter.is_some()).count());
         for sequence in &self.running {
             let (id, held) = (sequence.id, sequence.blocks.len() as u32);
             let tokens = sequence.computed_tokens + sequence.planned_tokens;
@@ -285,13 +325,25 @@ fn store(pool: &mut Pool, sequence: &mut Sequence, full_blocks: u32, at: Micros)
     (!hashes.is_empty()).then_some(Event::Stored { at, id: sequence.id, parent, hashes, first_block })
 }
 
-fn generate(sequence: &mut Sequence, totals: &mut Totals, at: Micros) -> Event {
+/// Repeats the blocks that the request found cached, if it asked for that.
+fn tell_found(sequence: &mut Sequence, at: Micros) -> Option<Event> {
+    let found = std::mem::take(&mut sequence.untold_blocks);
+    let hashes: Vec<u64> = (0..found).map(|index| sequence.block_hash(index)).collect();
+    (found > 0).then_some(Event::Stored { at, id: sequence.id, parent: None, hashes, first_block: 0 })
+}
+
+/// The next token of a request whose tokens are all computed. Called once for one that wants none.
+fn generate(sequence: &mut Sequence, totals: &mut Totals, at: Micros) -> Option<Event> {
     let id = sequence.id;
+    if !sequence.wants_output() {
+        totals.prompt_tokens += u64::from(sequence.prompt_tokens);
+        return None;
+    }
     sequence.generated_tokens += 1;
     totals.generated_tokens += 1;
     if sequence.generated_tokens > 1 {
-        return Event::Token { id, at };
+        return Some(Event::Token { id, at });
     }
     totals.prompt_tokens += u64::from(sequence.prompt_tokens);
-    Event::FirstToken { id, at }
+    Some(Event::FirstToken { id, at })
 }

@@ -22,6 +22,11 @@ pub(super) struct Sequence {
     pub(super) started: bool,
     /// Its KV, in order.
     pub(super) blocks: Vec<BlockId>,
+    /// The adapter that it runs with.
+    pub(super) adapter: Option<u32>,
+    /// Leading blocks that were found cached and are to be told at the end of the step.
+    pub(super) untold_blocks: u32,
+    report_cached: bool,
     output_tokens: u32,
     output_reason: FinishReason,
     output_seed: u64,
@@ -38,7 +43,7 @@ impl Sequence {
         if request.prompt_tokens == 0 || room_tokens == 0 || request.block_hashes.len() < full_blocks {
             return None;
         }
-        let wanted_tokens = request.output_tokens.max(1);
+        let wanted_tokens = request.output_tokens;
         let output_reason = if wanted_tokens > room_tokens { FinishReason::Length } else { FinishReason::Stop };
         Some(Self {
             id: request.id,
@@ -49,6 +54,9 @@ impl Sequence {
             named_blocks: 0,
             started: false,
             blocks: Vec::new(),
+            adapter: request.adapter,
+            untold_blocks: 0,
+            report_cached: request.report_cached,
             output_tokens: wanted_tokens.min(room_tokens),
             output_reason,
             output_seed: request.output_seed,
@@ -67,16 +75,32 @@ impl Sequence {
         self.tokens() - self.computed_tokens
     }
 
+    /// Begins with this many blocks found cached.
+    pub(super) fn start(&mut self, found_blocks: u32, cached_tokens: u32) {
+        self.computed_tokens = cached_tokens;
+        self.named_blocks = found_blocks;
+        if self.report_cached && !self.started {
+            self.untold_blocks = found_blocks;
+        }
+    }
+
     /// Forgets what it computed. Its blocks must have been released.
     pub(super) fn restart(&mut self) {
         self.computed_tokens = 0;
         self.planned_tokens = 0;
         self.named_blocks = 0;
+        self.untold_blocks = 0;
+    }
+
+    /// Whether it generates.
+    pub(super) fn wants_output(&self) -> bool {
+        self.output_tokens > 0
     }
 
     /// Why it is finished, if it is.
     pub(super) fn finished(&self) -> Option<FinishReason> {
-        (self.generated_tokens == self.output_tokens).then_some(self.output_reason)
+        let computed = self.wants_output() || self.pending_tokens() == 0;
+        (computed && self.generated_tokens == self.output_tokens).then_some(self.output_reason)
     }
 
     /// Hashes of the blocks that may be found cached, from the first: the last token is always

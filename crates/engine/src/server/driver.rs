@@ -3,64 +3,20 @@
 //! The task owns the model. It sleeps until the model's next event or a command, brings the model to
 //! the present and hands its events to the requests they concern. Nothing is scheduled for a single
 //! token. When the machine is late, virtual time catches up in one go and keeps its own intervals.
-//!
-//! Both channels are unbounded, and bounded all the same: commands by the number of requests that are
-//! let in, progress by the length of the answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 
 use super::clock::Clock;
+use super::handle::{Command, Handle, Progress};
 use super::kv_events::KvEvents;
-use super::metrics::Metrics;
+use super::metrics::{AdapterNames, Metrics};
 use super::sequence::{Ending, Sequence};
-use crate::model::{Engine, Event, FinishReason, Micros, Preset};
-
-/// What a request learns of its own fate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// The engine began, with so many prompt tokens cached.
-    Scheduled {
-        /// Fewer than the prompt has.
-        cached_tokens: u32,
-    },
-    /// The next token of the answer is there.
-    Token,
-    /// Nothing follows.
-    Finished(FinishReason),
-}
-
-/// How the rest of the server talks to the engine.
-pub(super) struct Handle {
-    commands: UnboundedSender<Command>,
-    metrics: Arc<Mutex<Metrics>>,
-    slots: Arc<Semaphore>,
-    slots_max: usize,
-    next_id: AtomicU64,
-    preset: Preset,
-}
-
-/// The right to have one request answered.
-pub(super) struct Slot {
-    _permit: OwnedSemaphorePermit,
-}
-
-/// A submitted request. Dropped before its end, it is aborted: that is what a client's disconnect
-/// comes to, at whatever point.
-pub(super) struct Ticket {
-    id: u64,
-    commands: UnboundedSender<Command>,
-    progress: UnboundedReceiver<Progress>,
-    finished: bool,
-    _slot: Slot,
-}
+use crate::model::{AdapterLoad, Engine, Event, FinishReason, Micros};
 
 /// See the module.
 pub(super) struct Driver {
@@ -71,12 +27,6 @@ pub(super) struct Driver {
     requests: BTreeMap<u64, Live>,
     /// Kept for its capacity.
     events: Vec<Event>,
-}
-
-enum Command {
-    Submit { id: u64, sequence: Arc<Sequence>, progress: UnboundedSender<Progress> },
-    Abort { id: u64 },
-    ClearCache { done: oneshot::Sender<bool> },
 }
 
 /// A request in the engine.
@@ -96,16 +46,7 @@ impl Driver {
         kv_events: Option<KvEvents>,
         requests_max: usize,
     ) -> (Handle, JoinHandle<()>) {
-        let (commands, receiver) = unbounded_channel();
-        let metrics = Arc::new(Mutex::new(Metrics::default()));
-        let handle = Handle {
-            commands,
-            metrics: Arc::clone(&metrics),
-            slots: Arc::new(Semaphore::new(requests_max)),
-            slots_max: requests_max,
-            next_id: AtomicU64::new(1),
-            preset: *engine.preset(),
-        };
+        let (handle, receiver, metrics) = Handle::new(*engine.preset(), requests_max);
         let driver = Self { engine, clock, kv_events, metrics, requests: BTreeMap::new(), events: Vec::new() };
         (handle, tokio::spawn(driver.run(receiver)))
     }
@@ -144,12 +85,26 @@ impl Driver {
             }
             // Only now, as in vLLM: its gauges move when a step ends.
             metrics.load = self.engine.load();
+            metrics.adapters = self.adapter_names(now);
             if let Some(kv_events) = &mut self.kv_events {
                 kv_events.flush(&self.clock);
             }
         }
         self.events = events;
         now
+    }
+
+    /// What the adapters in use are called.
+    fn adapter_names(&self, now: Micros) -> AdapterNames {
+        let at_unix_seconds = self.clock.unix_seconds(now);
+        let AdapterLoad { running, waiting } = self.engine.adapter_load();
+        if running.is_empty() && waiting.is_empty() {
+            return AdapterNames { at_unix_seconds, ..AdapterNames::default() };
+        }
+        let used = self.requests.values().filter_map(|live| live.sequence.adapter());
+        let names: BTreeMap<u32, &str> = used.map(|adapter| (adapter.id, &*adapter.name)).collect();
+        let join = |ids: Vec<u32>| ids.iter().filter_map(|id| names.get(id).copied()).collect::<Vec<_>>().join(",");
+        AdapterNames { at_unix_seconds, running: join(running), waiting: join(waiting) }
     }
 
     fn obey(&mut self, now: Micros, command: Command) {
@@ -225,70 +180,5 @@ impl Live {
     fn tell(&self, progress: Progress) {
         // Who no longer listens has sent an abort, or will.
         let _ = self.progress.send(progress);
-    }
-}
-
-impl Handle {
-    /// The right to one more request; `None` when too many are being answered.
-    pub(super) fn slot(&self) -> Option<Slot> {
-        Arc::clone(&self.slots).try_acquire_owned().ok().map(|_permit| Slot { _permit })
-    }
-
-    /// Requests being answered.
-    pub(super) fn in_flight(&self) -> usize {
-        self.slots_max - self.slots.available_permits()
-    }
-
-    /// The engine's preset, as the model reads it.
-    pub(super) fn preset(&self) -> &Preset {
-        &self.preset
-    }
-
-    /// What the engine counted. The engine waits while this is held.
-    pub(super) fn metrics(&self) -> parking_lot::MutexGuard<'_, Metrics> {
-        self.metrics.lock()
-    }
-
-    /// Sends a request to the engine.
-    pub(super) fn submit(&self, slot: Slot, sequence: Arc<Sequence>) -> Ticket {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (sender, progress) = unbounded_channel();
-        // If the engine's task is gone, so is the sender, and the ticket ends without a token.
-        let _ = self.commands.send(Command::Submit { id, sequence, progress: sender });
-        Ticket { id, commands: self.commands.clone(), progress, finished: false, _slot: slot }
-    }
-
-    /// Empties the prefix cache. False when requests hold blocks, and nothing changed.
-    pub(super) async fn clear_cache(&self) -> bool {
-        let (done, cleared) = oneshot::channel();
-        let _ = self.commands.send(Command::ClearCache { done });
-        cleared.await.unwrap_or(false)
-    }
-}
-
-impl Ticket {
-    /// Names the request within this engine.
-    pub(super) fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The next piece of news; `None` if the engine is gone.
-    pub(super) async fn progress(&mut self) -> Option<Progress> {
-        std::future::poll_fn(|context| self.poll_progress(context)).await
-    }
-
-    /// As [`progress`](Self::progress), for use in a poll.
-    pub(super) fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Option<Progress>> {
-        let progress = std::task::ready!(self.progress.poll_recv(context));
-        self.finished |= matches!(progress, None | Some(Progress::Finished(_)));
-        Poll::Ready(progress)
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if !self.finished {
-            let _ = self.commands.send(Command::Abort { id: self.id });
-        }
     }
 }

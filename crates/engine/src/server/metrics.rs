@@ -28,6 +28,8 @@ const REQUEST_BUCKETS: &[f64] = &[
 pub(super) struct Metrics {
     /// As of the last step.
     pub(super) load: Load,
+    /// As of the last step.
+    pub(super) adapters: AdapterNames,
     /// Requests whose answer ended of itself.
     pub(super) stopped_total: u64,
     /// Requests whose answer ended at its limit.
@@ -40,6 +42,15 @@ pub(super) struct Metrics {
     pub(super) inter_token: Histogram,
     /// From arrival to the last token.
     pub(super) end_to_end: Histogram,
+}
+
+/// Adapters in use, joined by commas.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AdapterNames {
+    /// When that was.
+    pub(super) at_unix_seconds: f64,
+    pub(super) running: String,
+    pub(super) waiting: String,
 }
 
 /// Counts by bucket.
@@ -61,6 +72,7 @@ impl Default for Metrics {
     fn default() -> Self {
         Self {
             load: Load::default(),
+            adapters: AdapterNames::default(),
             stopped_total: 0,
             length_total: 0,
             queue: Histogram::new(REQUEST_BUCKETS),
@@ -106,6 +118,7 @@ impl Metrics {
             page.histogram(name, help, histogram);
         }
         page.cache_config(identity.preset);
+        page.adapters(&self.adapters, identity.preset.adapters_max);
         page.process(identity.started_unix_seconds);
         page.text
     }
@@ -119,9 +132,7 @@ struct Page {
 
 impl Page {
     fn new(model: &str) -> Self {
-        // What a label's value must escape.
-        let model = model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        Self { text: String::with_capacity(16 << 10), model }
+        Self { text: String::with_capacity(16 << 10), model: escape(model) }
     }
 
     fn gauges(&mut self, load: &Load) {
@@ -164,6 +175,18 @@ impl Page {
             ],
             1.0,
         );
+    }
+
+    /// Without the labels of the others, and with a time for a value: the names are the labels.
+    fn adapters(&mut self, adapters: &AdapterNames, adapters_max: u32) {
+        let name = "lora_requests_info";
+        self.family(name, "gauge", "Adapters in use.");
+        let (running, waiting) = (escape(&adapters.running), escape(&adapters.waiting));
+        self.line(format_args!(
+            "vllm:{name}{{max_lora=\"{adapters_max}\",running_lora_adapters=\"{running}\",\
+             waiting_lora_adapters=\"{waiting}\"}} {:?}",
+            adapters.at_unix_seconds
+        ));
     }
 
     /// The one family without prefix and labels: by it a scraper tells a restart.
@@ -213,6 +236,11 @@ impl Page {
     }
 }
 
+/// The value of a label as it is written.
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +251,8 @@ mod tests {
         for value in [0.01, 0.0100001, 3000.0] {
             metrics.first_token.observe(value);
         }
+        metrics.adapters =
+            AdapterNames { at_unix_seconds: 5.5, running: "a,\"b".to_owned(), waiting: String::new() };
         let preset = Preset::default();
         let identity = Identity { model: "a\"b\\c", preset: &preset, started_unix_seconds: 1.796e9 };
         let page = metrics.page(&identity);
@@ -234,6 +264,7 @@ mod tests {
             format!("vllm:time_to_first_token_seconds_bucket{{{labels},le=\"2560.0\"}} 2.0"),
             format!("vllm:time_to_first_token_seconds_bucket{{{labels},le=\"+Inf\"}} 3.0"),
             format!("vllm:time_to_first_token_seconds_count{{{labels}}} 3.0"),
+            "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"a,\\\"b\",waiting_lora_adapters=\"\"} 5.5".to_owned(),
             "process_start_time_seconds 1796000000.0".to_owned(),
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use super::adapters::Adapter;
 use crate::model::Request;
 use crate::vocab::Vocab;
 
@@ -24,16 +25,27 @@ pub(super) enum Ending {
 pub(super) struct SequenceSpec<'a> {
     /// At least one token.
     pub(super) prompt: Vec<u32>,
-    /// How long the answer is, at least 1.
+    /// How long the answer is; 0 where only the prompt is computed.
     pub(super) answer_tokens: u32,
     pub(super) ending: Ending,
-    /// Scopes the cache, as the salt does: two models share nothing.
+    /// Scopes the cache, as adapter and salt do: two models share nothing.
     pub(super) model: &'a str,
-    pub(super) salt: Option<String>,
-    pub(super) session_id: Option<String>,
+    pub(super) adapter: Option<Arc<Adapter>>,
+    pub(super) cache: CacheOptions,
     /// Tokens a KV block, above zero.
     pub(super) block_tokens: u32,
     pub(super) seed: u64,
+}
+
+/// What a request says about the KV cache.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CacheOptions {
+    /// Who has another salt, or none, shares no block.
+    pub(super) salt: Option<String>,
+    /// Repeated in the events.
+    pub(super) session_id: Option<String>,
+    /// Whether blocks that are found cached are published once more.
+    pub(super) report_cached: bool,
 }
 
 /// See the module.
@@ -44,19 +56,16 @@ pub(super) struct Sequence {
     answer_seed: u64,
     /// Of every full block of prompt and answer.
     block_hashes: Arc<[u64]>,
-    salt: Option<String>,
-    session_id: Option<String>,
+    adapter: Option<Arc<Adapter>>,
+    cache: CacheOptions,
 }
 
 impl Sequence {
     pub(super) fn new(spec: SequenceSpec<'_>) -> Self {
-        let SequenceSpec { prompt, answer_tokens, salt, .. } = spec;
+        let SequenceSpec { prompt, answer_tokens, cache, adapter, .. } = spec;
         let block_tokens = spec.block_tokens as usize;
-        let mut scope = spec.model.as_bytes().to_vec();
-        scope.push(0);
-        scope.extend_from_slice(salt.as_deref().unwrap_or_default().as_bytes());
-
-        let mut chain = Chain { parent: xxh3_64(&scope), bytes: Vec::new() };
+        let scope = scope(spec.model, adapter.as_deref(), cache.salt.as_deref());
+        let mut chain = Chain { parent: scope, bytes: Vec::new() };
         let full = prompt.len() / block_tokens * block_tokens;
         let mut block_hashes: Vec<u64> =
             prompt[..full].chunks_exact(block_tokens).map(|block| chain.next(block)).collect();
@@ -68,8 +77,8 @@ impl Sequence {
             ending: spec.ending,
             answer_seed,
             block_hashes: Arc::default(),
-            salt,
-            session_id: spec.session_id,
+            adapter,
+            cache,
         };
         let end = sequence.prompt.len() + answer_tokens as usize;
         let mut block = Vec::with_capacity(block_tokens);
@@ -90,6 +99,8 @@ impl Sequence {
             block_hashes: Arc::clone(&self.block_hashes),
             output_tokens: self.answer_tokens,
             output_seed: self.answer_seed,
+            adapter: self.adapter.as_ref().map(|adapter| adapter.id),
+            report_cached: self.cache.report_cached,
         }
     }
 
@@ -105,12 +116,16 @@ impl Sequence {
         self.ending
     }
 
+    pub(super) fn adapter(&self) -> Option<&Adapter> {
+        self.adapter.as_deref()
+    }
+
     pub(super) fn salt(&self) -> Option<&str> {
-        self.salt.as_deref()
+        self.cache.salt.as_deref()
     }
 
     pub(super) fn session_id(&self) -> Option<&str> {
-        self.session_id.as_deref()
+        self.cache.session_id.as_deref()
     }
 
     /// The token at a place in prompt and answer.
@@ -136,6 +151,19 @@ impl Ending {
             Self::Length => "length",
         }
     }
+}
+
+/// What tells caches apart that share nothing, in one hash. Each part is hashed by itself, so that no
+/// name can be made to look like two.
+fn scope(model: &str, adapter: Option<&Adapter>, salt: Option<&str>) -> u64 {
+    let mut scope = xxh3_64(model.as_bytes());
+    if let Some(adapter) = adapter {
+        scope = xxh3_64_with_seed(adapter.path.as_bytes(), xxh3_64_with_seed(adapter.name.as_bytes(), mix(scope)));
+    }
+    if let Some(salt) = salt {
+        scope = xxh3_64_with_seed(salt.as_bytes(), !scope);
+    }
+    scope
 }
 
 /// The running hash over blocks.
@@ -166,45 +194,70 @@ pub(super) fn mix(value: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn sequence(prompt: &[u32], answer_tokens: u32, salt: Option<&str>, seed: u64) -> Sequence {
-        Sequence::new(SequenceSpec {
+    fn spec(prompt: &[u32]) -> SequenceSpec<'static> {
+        SequenceSpec {
             prompt: prompt.to_vec(),
-            answer_tokens,
+            answer_tokens: 1,
             ending: Ending::Length,
             model: "m",
-            salt: salt.map(str::to_owned),
-            session_id: None,
+            adapter: None,
+            cache: CacheOptions::default(),
             block_tokens: 4,
-            seed,
-        })
+            seed: 0,
+        }
     }
 
     #[test]
     fn a_prompt_that_quotes_the_answer_has_the_same_blocks() {
-        let first = sequence(&[1, 2, 3, 4, 5, 6], 7, None, 9);
+        let first = Sequence::new(SequenceSpec { answer_tokens: 7, seed: 9, ..spec(&[1, 2, 3, 4, 5, 6]) });
         let tokens: Vec<u32> = (0..13).map(|index| first.token(index)).collect();
-        let second = sequence(&tokens, 3, None, 9);
+        let second = Sequence::new(SequenceSpec { answer_tokens: 3, seed: 9, ..spec(&tokens) });
         assert_eq!(first.block_hashes.len(), 3);
         assert_eq!(second.block_hashes.len(), 4);
         assert_eq!(second.block_hashes[..3], first.block_hashes[..]);
     }
 
+    fn adapter(name: &str, path: &str) -> Option<Arc<Adapter>> {
+        Some(Arc::new(Adapter { id: 1, name: name.to_owned(), path: path.to_owned() }))
+    }
+
     #[test]
-    fn salt_and_earlier_tokens_change_the_hashes() {
-        let plain = sequence(&[1, 2, 3, 4, 5, 6, 7, 8], 1, None, 0).block_hashes;
-        let salted = sequence(&[1, 2, 3, 4, 5, 6, 7, 8], 1, Some("s"), 0).block_hashes;
-        let other = sequence(&[9, 2, 3, 4, 5, 6, 7, 8], 1, None, 0).block_hashes;
-        let same_start = sequence(&[1, 2, 3, 4, 9, 6, 7, 8], 1, None, 0).block_hashes;
-        assert!(plain.iter().zip(&*salted).all(|(a, b)| a != b));
+    fn earlier_tokens_change_the_hashes_of_later_blocks() {
+        let hashes = |prompt: &[u32]| Sequence::new(spec(prompt)).block_hashes;
+        let plain = hashes(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        let other = hashes(&[9, 2, 3, 4, 5, 6, 7, 8]);
+        let same_start = hashes(&[1, 2, 3, 4, 9, 6, 7, 8]);
         assert!(plain.iter().zip(&*other).all(|(a, b)| a != b));
         assert_eq!(plain[0], same_start[0]);
         assert_ne!(plain[1], same_start[1]);
     }
 
     #[test]
+    fn model_adapter_and_salt_each_have_blocks_of_their_own() {
+        let salted = |salt: &str| CacheOptions { salt: Some(salt.to_owned()), ..CacheOptions::default() };
+        let base = || spec(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        let scopes = [
+            base(),
+            SequenceSpec { model: "n", ..base() },
+            SequenceSpec { cache: salted("s"), ..base() },
+            SequenceSpec { cache: salted("a"), ..base() },
+            SequenceSpec { adapter: adapter("a", "/p"), ..base() },
+            SequenceSpec { adapter: adapter("a", "/q"), ..base() },
+            SequenceSpec { adapter: adapter("b", "/p"), ..base() },
+            SequenceSpec { adapter: adapter("a", "/p"), cache: salted("s"), ..base() },
+        ];
+        let mut seen = std::collections::BTreeSet::new();
+        for scope in scopes {
+            let hashes = Sequence::new(scope).block_hashes;
+            assert_eq!(hashes.len(), 2);
+            assert!(hashes.iter().all(|&hash| seen.insert(hash)));
+        }
+    }
+
+    #[test]
     fn the_answer_follows_from_the_whole_prompt_and_the_seed() {
         let answer = |prompt: &[u32], seed| {
-            let sequence = sequence(prompt, 8, None, seed);
+            let sequence = Sequence::new(SequenceSpec { answer_tokens: 8, seed, ..spec(prompt) });
             (0..8).map(|index| sequence.answer_token(index)).collect::<Vec<_>>()
         };
         assert_eq!(answer(&[1, 2, 3, 4, 5], 0), answer(&[1, 2, 3, 4, 5], 0));

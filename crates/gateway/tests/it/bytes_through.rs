@@ -89,6 +89,20 @@ async fn every_body_arrives_byte_for_byte_with_one_framing_on_connections_that_a
 }
 
 #[tokio::test]
+async fn requests_sent_without_waiting_are_answered_in_their_order() {
+    let upstream = Upstream::start(|arrived| Reply::json(200, String::from_utf8_lossy(&arrived.body))).await;
+    let gateway = Gateway::before(&[&upstream]).await;
+    let mut client = Wire::connect(gateway.address()).await;
+    for number in 0..5 {
+        send(&mut client, chat(&number.to_string()).as_bytes(), Framing::Length { piece_bytes: usize::MAX }).await;
+    }
+    for number in 0..5 {
+        let head = soon(client.head()).await.unwrap().unwrap();
+        assert_eq!(soon(client.body(&head)).await.unwrap(), chat(&number.to_string()));
+    }
+}
+
+#[tokio::test]
 async fn path_and_query_are_kept_below_the_replicas_own_base_path() {
     let upstream = Upstream::ok().await;
     let gateway = Gateway::start(&format!("replicas: [{{id: r0, url: {}/base/}}]", upstream.url())).await;

@@ -5,14 +5,8 @@ use std::ops::ControlFlow;
 use super::number::Number;
 use super::skip::Skip;
 use super::stack::Stack;
-use super::string::{Piece, StringReader};
+use super::string::{Gathered, Piece, StringReader};
 use super::{Error, ErrorKind, Kind, NAME_BYTES_MAX, Scalar, Visitor, Want};
-
-/// Un-escaped text is gathered up to this size, so that a visitor is not called once per escape.
-const GATHER_BYTES: usize = 1024;
-
-/// A run without escapes of at least this size is handed on without copying.
-const DIRECT_BYTES_MIN: usize = 256;
 
 /// What the lexer is in the middle of.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +103,7 @@ impl Lexer {
             State::Failed(error) => Err(error),
             State::End => Ok(()),
             State::Number { read } if self.stack.is_empty() && self.number.is_complete() => {
-                self.number_end(read, visitor);
+                self.number_end(0, read, visitor);
                 Ok(())
             }
             State::Value { .. } if self.stack.is_empty() => Err(self.fail(ErrorKind::Empty, 0)),
@@ -144,7 +138,7 @@ impl Lexer {
         }
         match (self.state, byte) {
             (State::Value { or_close: true }, b']') | (State::NameStart { or_close: true }, b'}') => {
-                self.close(visitor);
+                self.close(at, visitor);
             }
             (State::Value { .. }, _) => return self.value(byte, at, visitor),
             (State::NameStart { .. }, b'"') => {
@@ -154,8 +148,8 @@ impl Lexer {
             (State::Colon, b':') => self.state = State::Value { or_close: false },
             (State::Next, b',') if self.stack.top_is_object() => self.state = State::NameStart { or_close: false },
             (State::Next, b',') => self.state = State::Value { or_close: false },
-            (State::Next, b'}') if self.stack.top_is_object() => self.close(visitor),
-            (State::Next, b']') if !self.stack.top_is_object() => self.close(visitor),
+            (State::Next, b'}') if self.stack.top_is_object() => self.close(at, visitor),
+            (State::Next, b']') if !self.stack.top_is_object() => self.close(at, visitor),
             _ => return Err((ErrorKind::Syntax, at)),
         }
         Ok(at + 1)
@@ -171,6 +165,7 @@ impl Lexer {
             b't' | b'f' | b'n' => Kind::Literal,
             _ => return Err((ErrorKind::Syntax, at)),
         };
+        visitor.value_begins(self.offset + at as u64);
         let want = visitor.value(kind);
         if want == Want::Leave && !self.stack.is_empty() {
             self.state = State::SkipNested(Skip::rest_of_container(&self.stack));
@@ -209,13 +204,16 @@ impl Lexer {
         Ok(at + 1)
     }
 
-    fn close<V: Visitor>(&mut self, visitor: &mut V) {
+    /// The innermost container closes, by the byte at `at`.
+    fn close<V: Visitor>(&mut self, at: usize, visitor: &mut V) {
         self.stack.pop();
-        self.value_done();
+        self.value_done(at + 1, visitor);
         visitor.close();
     }
 
-    pub(super) fn value_done(&mut self) {
+    /// A value is over, at `end` in the current chunk.
+    pub(super) fn value_done<V: Visitor>(&mut self, end: usize, visitor: &mut V) {
+        visitor.value_ends(self.offset + end as u64);
         self.state = if self.stack.is_empty() { State::End } else { State::Next };
     }
 
@@ -252,41 +250,28 @@ impl Lexer {
         Ok(at)
     }
 
-    fn text<V: Visitor>(&mut self, chunk: &[u8], mut at: usize, visitor: &mut V) -> Result<usize, Fault> {
-        while at < chunk.len() {
-            let (piece, next) = self.string.next(chunk, at)?;
-            at = next;
-            let flow = match piece {
-                Piece::Raw(run) => self.gather(run, visitor),
-                Piece::Char(c) => {
-                    let mut buffer = [0; 4];
-                    self.gather(c.encode_utf8(&mut buffer).as_bytes(), visitor)
-                }
-                Piece::Nothing => ControlFlow::Continue(()),
-                Piece::End => {
-                    // The string is over, so a visitor that has enough has nothing left to skip.
-                    let _ = self.flush(visitor);
-                    visitor.text_end();
-                    self.value_done();
-                    return Ok(at);
-                }
-            };
-            if flow.is_break() {
-                self.string = StringReader::default();
-                self.state = State::SkipText { escaped: false, report_end: true };
+    fn text<V: Visitor>(&mut self, chunk: &[u8], at: usize, visitor: &mut V) -> Result<usize, Fault> {
+        let (gathered, at) = self.string.gather(chunk, at, &mut self.gathered)?;
+        let flow = match gathered {
+            Gathered::ChunkEnd => ControlFlow::Continue(()),
+            Gathered::Enough => self.flush(visitor),
+            Gathered::Run(run) => match self.flush(visitor) {
+                ControlFlow::Continue(()) => visitor.text(run),
+                enough => enough,
+            },
+            Gathered::End => {
+                // The string is over, so a visitor that has enough has nothing left to skip.
+                let _ = self.flush(visitor);
+                self.value_done(at, visitor);
+                visitor.text_end();
                 return Ok(at);
             }
+        };
+        if flow.is_break() {
+            self.string = StringReader::default();
+            self.state = State::SkipText { escaped: false, report_end: true };
         }
         Ok(at)
-    }
-
-    fn gather<V: Visitor>(&mut self, run: &[u8], visitor: &mut V) -> ControlFlow<()> {
-        if run.len() >= DIRECT_BYTES_MIN {
-            self.flush(visitor)?;
-            return visitor.text(run);
-        }
-        self.gathered.extend_from_slice(run);
-        if self.gathered.len() >= GATHER_BYTES { self.flush(visitor) } else { ControlFlow::Continue(()) }
     }
 
     fn flush<V: Visitor>(&mut self, visitor: &mut V) -> ControlFlow<()> {
@@ -304,7 +289,7 @@ impl Lexer {
                 if !self.number.is_complete() {
                     return Err((ErrorKind::Syntax, at));
                 }
-                self.number_end(read, visitor);
+                self.number_end(at, read, visitor);
                 return Ok(at);
             }
             at += 1;
@@ -313,8 +298,8 @@ impl Lexer {
         Ok(at)
     }
 
-    fn number_end<V: Visitor>(&mut self, read: bool, visitor: &mut V) {
-        self.value_done();
+    fn number_end<V: Visitor>(&mut self, end: usize, read: bool, visitor: &mut V) {
+        self.value_done(end, visitor);
         if read {
             visitor.scalar(self.number.scalar());
         }
@@ -333,7 +318,7 @@ impl Lexer {
         }
         let rest = &rest[seen.len()..];
         if rest.is_empty() {
-            self.value_done();
+            self.value_done(at + seen.len(), visitor);
             if read {
                 visitor.scalar(scalar);
             }

@@ -68,7 +68,7 @@ impl Lexer {
     ) -> usize {
         match string_end(chunk, at, escaped) {
             Ok(end) => {
-                self.value_done();
+                self.value_done(end, visitor);
                 if report_end {
                     visitor.text_end();
                 }
@@ -116,7 +116,7 @@ impl Lexer {
                     }
                     self.stack.pop();
                     if self.stack.depth() == skip.floor {
-                        self.value_done();
+                        self.value_done(at, visitor);
                         if skip.report_close {
                             visitor.close();
                         }

@@ -1,12 +1,40 @@
 //! Strings that are read: escapes, surrogate pairs, control characters and UTF-8, whatever the cutting.
+//!
+//! There are two ways through a string. [`StringReader::next`] takes one run or one escape at a time and is right
+//! wherever the cut is. [`StringReader::gather`] is the fast one for text: it un-escapes what lies in one chunk into a
+//! buffer, and checks whole windows of raw bytes in place of every run between two escapes, since prompts have an
+//! escape every line. Where a chunk ends inside an escape or a character, it falls back to the first.
 
 use memchr::memchr2;
+use simdutf8::compat::from_utf8;
 
 use super::ErrorKind;
 use super::lexer::Fault;
 
 /// A run is looked for at most this far ahead, so that a visitor that has enough stops a long string early.
 const RUN_BYTES_MAX: usize = 8 * 1024;
+
+/// Raw bytes that are checked at once where escapes are dense.
+const WINDOW_BYTES: usize = 1024;
+
+/// A run without escapes of at least this size is handed on without copying.
+const DIRECT_BYTES_MIN: usize = 256;
+
+/// Un-escaped text is gathered up to about this size, so that a visitor is not called once per escape.
+const GATHER_BYTES: usize = 1024;
+
+/// Why [`StringReader::gather`] stopped.
+#[derive(Debug)]
+pub(super) enum Gathered<'a> {
+    /// A run that is long enough to be handed on as it stands, after what was gathered.
+    Run(&'a [u8]),
+    /// Enough was gathered to be handed on.
+    Enough,
+    /// The chunk is over.
+    ChunkEnd,
+    /// The closing quote.
+    End,
+}
 
 /// The next part of a string.
 #[derive(Debug)]
@@ -66,8 +94,8 @@ impl StringReader {
             b'"' | b'\\' if !self.utf8.is_whole() => Err((ErrorKind::Syntax, at)),
             b'"' => Ok((Piece::End, at + 1)),
             b'\\' => {
-                if let Some(c) = chunk.get(at + 1).copied().and_then(simple_escape) {
-                    return Ok((Piece::Char(c), at + 2));
+                if let Some(byte) = chunk.get(at + 1).copied().and_then(simple_escape) {
+                    return Ok((Piece::Char(char::from(byte)), at + 2));
                 }
                 self.escape = Escape::Backslash;
                 Ok((Piece::Nothing, at + 1))
@@ -80,14 +108,74 @@ impl StringReader {
         }
     }
 
+    /// Un-escapes into `out` what follows from `chunk[at]`, until there is enough, or something else to do; gives the
+    /// position after what was taken.
+    pub(super) fn gather<'a>(
+        &mut self,
+        chunk: &'a [u8],
+        mut at: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(Gathered<'a>, usize), Fault> {
+        // Up to `checked` the chunk needs no further check; up to `window_end` no further window is tried.
+        let (mut checked, mut window_end) = (at, at);
+        while at < chunk.len() {
+            if !matches!(self.escape, Escape::None) {
+                let piece = self.escaped(chunk[at]).ok_or((ErrorKind::Syntax, at))?;
+                push_piece(&piece, out);
+                at += 1;
+                continue;
+            }
+            if out.len() >= GATHER_BYTES {
+                return Ok((Gathered::Enough, at));
+            }
+            let window = &chunk[at..chunk.len().min(at + RUN_BYTES_MAX)];
+            let run = memchr2(b'"', b'\\', window).map_or(window, |end| &window[..end]);
+            if at + run.len() > checked && !run.is_empty() && !self.accepts(run) {
+                return Err((ErrorKind::Syntax, at));
+            }
+            at += run.len();
+            if run.len() >= DIRECT_BYTES_MIN {
+                return Ok((Gathered::Run(run), at));
+            }
+            out.extend_from_slice(run);
+            match chunk.get(at) {
+                Some(b'"' | b'\\') if !self.utf8.is_whole() => return Err((ErrorKind::Syntax, at)),
+                Some(b'"') => return Ok((Gathered::End, at + 1)),
+                Some(b'\\') => at = self.escape_in(chunk, at, out),
+                _ => continue,
+            }
+            if at >= window_end {
+                (checked, window_end) = checked_window(chunk, at);
+            }
+        }
+        Ok((Gathered::ChunkEnd, at))
+    }
+
+    /// Takes the escape whose backslash is `chunk[at]` if all of it is here, else only the backslash; gives the
+    /// position after what was taken.
+    fn escape_in(&mut self, chunk: &[u8], at: usize, out: &mut Vec<u8>) -> usize {
+        if let Some(byte) = chunk.get(at + 1).copied().and_then(simple_escape) {
+            out.push(byte);
+            return at + 2;
+        }
+        if let Some(&[b'u', a, b, c, d]) = chunk.get(at + 1..at + 6)
+            && let Some(c) = hex_char([a, b, c, d])
+        {
+            push_piece(&Piece::Char(c), out);
+            return at + 6;
+        }
+        self.escape = Escape::Backslash;
+        at + 1
+    }
+
     /// No character is cut at this point.
     pub(super) fn is_whole(&self) -> bool {
         self.utf8.is_whole()
     }
 
     fn accepts(&mut self, run: &[u8]) -> bool {
-        // One pass without early exit, which the compiler vectorises; nearly every run is plain ASCII.
-        let (lowest, all) = run.iter().fold((u8::MAX, 0), |(low, all), &byte| (byte.min(low), byte | all));
+        // Nearly every run is plain ASCII.
+        let (lowest, all) = extremes(run);
         lowest >= 0x20 && (all < 0x80 && self.utf8.is_whole() || self.utf8.push(run))
     }
 
@@ -98,7 +186,7 @@ impl StringReader {
             Escape::Backslash if byte == b'u' => self.escape = Escape::Hex { digits: 0, value: 0, high: None },
             Escape::Backslash => {
                 self.escape = Escape::None;
-                return simple_escape(byte).map(Piece::Char);
+                return simple_escape(byte).map(|byte| Piece::Char(char::from(byte)));
             }
             Escape::Hex { digits, value, high } => {
                 let digit = char::from(byte).to_digit(16)?;
@@ -129,18 +217,57 @@ impl StringReader {
     }
 }
 
-fn simple_escape(byte: u8) -> Option<char> {
+/// The character that an escape of two bytes stands for.
+fn simple_escape(byte: u8) -> Option<u8> {
     Some(match byte {
-        b'n' => '\n',
-        b'"' => '"',
-        b'\\' => '\\',
-        b'/' => '/',
-        b't' => '\t',
-        b'r' => '\r',
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
+        b'n' => b'\n',
+        b'"' | b'\\' | b'/' => byte,
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 0x8,
+        b'f' => 0xC,
         _ => return None,
     })
+}
+
+/// The character of four hex digits, unless they are half of a surrogate pair or no digits.
+fn hex_char(digits: [u8; 4]) -> Option<char> {
+    let value = digits.iter().try_fold(0, |value, &digit| Some(value << 4 | char::from(digit).to_digit(16)?))?;
+    char::from_u32(value)
+}
+
+fn push_piece(piece: &Piece<'_>, out: &mut Vec<u8>) {
+    match piece {
+        Piece::Raw(run) => out.extend_from_slice(run),
+        Piece::Char(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        Piece::Nothing | Piece::End => {}
+    }
+}
+
+/// How far from `at`, where a character begins, the chunk's bytes could stand in a string, escapes or not, and how far
+/// this was looked for.
+///
+/// The window may reach beyond the string into bytes that cannot stand in one. Then nothing is said, and every run is
+/// checked by itself.
+fn checked_window(chunk: &[u8], at: usize) -> (usize, usize) {
+    let window = &chunk[at..chunk.len().min(at + WINDOW_BYTES)];
+    let window_end = at + window.len();
+    let (lowest, all) = extremes(window);
+    let valid = match lowest {
+        ..0x20 => 0,
+        _ if all < 0x80 => window.len(),
+        _ => match from_utf8(window) {
+            Ok(_) => window.len(),
+            Err(error) if error.error_len().is_some() => 0,
+            Err(error) => error.valid_up_to(),
+        },
+    };
+    (at + valid, window_end)
+}
+
+/// The lowest byte, and all bits that are set in some byte. One pass without early exit, which the compiler vectorises.
+fn extremes(bytes: &[u8]) -> (u8, u8) {
+    bytes.iter().fold((u8::MAX, 0), |(low, all), &byte| (byte.min(low), byte | all))
 }
 
 /// Checks UTF-8 that is cut anywhere: holds the beginning of at most one character.
@@ -161,14 +288,14 @@ impl Utf8 {
             self.begun[self.len] = first;
             self.len += 1;
             bytes = rest;
-            match std::str::from_utf8(&self.begun[..self.len]) {
+            match from_utf8(&self.begun[..self.len]) {
                 Ok(_) => self.len = 0,
                 Err(error) if error.error_len().is_some() => return false,
                 // At four bytes a character is complete or wrong, so `begun` never overflows.
                 Err(_) => {}
             }
         }
-        match std::str::from_utf8(bytes) {
+        match from_utf8(bytes) {
             Ok(_) => true,
             Err(error) if error.error_len().is_some() => false,
             Err(error) => {

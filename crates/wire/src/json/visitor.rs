@@ -50,6 +50,17 @@ pub trait Visitor {
     /// A value begins: the member just named, the next element, or the document itself.
     fn value(&mut self, kind: Kind) -> Want;
 
+    /// The offset of the first byte of the value of which [`Visitor::value`] is told next. Ignored unless implemented.
+    fn value_begins(&mut self, offset: u64) {
+        let _ = offset;
+    }
+
+    /// The offset after the last byte of a value, whether it was read or passed over; its last call, if it has one,
+    /// follows. Not told of what is inside a value that is passed over. Ignored unless implemented.
+    fn value_ends(&mut self, offset: u64) {
+        let _ = offset;
+    }
+
     /// A piece of the string being read, un-escaped, never empty. A piece may end anywhere, also inside a character.
     /// `Break` passes over the rest of this string; [`Visitor::text_end`] still follows.
     fn text(&mut self, piece: &[u8]) -> ControlFlow<()>;

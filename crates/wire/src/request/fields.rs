@@ -1,5 +1,6 @@
 //! The fields of the top level.
 
+use super::media::MediaKind;
 use crate::json::Scalar;
 
 /// Bytes of a string field; a longer one counts as absent.
@@ -20,8 +21,21 @@ pub struct Fields {
     pub previous_response_id: Option<String>,
     /// `cache_salt`
     pub cache_salt: Option<String>,
-    /// `max_completion_tokens`, else `max_tokens`.
+    /// `conversation`, or its `id` where it is an object.
+    pub conversation: Option<String>,
+    /// `session_id`
+    pub session_id: Option<String>,
+    /// `max_completion_tokens`, else `max_output_tokens`, else `max_tokens`.
     pub max_tokens: Option<u64>,
+    /// `n`: how many answers are wanted.
+    pub n: Option<u64>,
+    /// `tools` is an array that is not empty.
+    pub tools: bool,
+    /// Some part of a message is an image. Only what was read for its text was looked at: parts that came after the
+    /// sink was full, or after the text had ended for another reason, are not known.
+    pub has_image: bool,
+    /// Some part of a message is sound; the same limits.
+    pub has_audio: bool,
     /// Some string field was longer than [`FIELD_BYTES_MAX`].
     pub oversized: bool,
 }
@@ -31,10 +45,16 @@ pub struct Fields {
 pub(super) enum Member {
     Messages,
     Prompt,
+    Input,
+    Instructions,
+    System,
+    Tools,
     StreamOptions,
     Text(TextField),
     Stream,
+    N,
     MaxTokens,
+    MaxOutputTokens,
     MaxCompletionTokens,
     Other,
 }
@@ -45,6 +65,8 @@ pub(super) enum TextField {
     PromptCacheKey,
     PreviousResponseId,
     CacheSalt,
+    Conversation,
+    SessionId,
 }
 
 impl Member {
@@ -52,13 +74,21 @@ impl Member {
         match name {
             b"messages" => Self::Messages,
             b"prompt" => Self::Prompt,
+            b"input" => Self::Input,
+            b"instructions" => Self::Instructions,
+            b"system" => Self::System,
+            b"tools" => Self::Tools,
             b"model" => Self::Text(TextField::Model),
             b"stream" => Self::Stream,
             b"stream_options" => Self::StreamOptions,
             b"prompt_cache_key" => Self::Text(TextField::PromptCacheKey),
             b"previous_response_id" => Self::Text(TextField::PreviousResponseId),
             b"cache_salt" => Self::Text(TextField::CacheSalt),
+            b"conversation" => Self::Text(TextField::Conversation),
+            b"session_id" => Self::Text(TextField::SessionId),
+            b"n" => Self::N,
             b"max_tokens" => Self::MaxTokens,
+            b"max_output_tokens" => Self::MaxOutputTokens,
             b"max_completion_tokens" => Self::MaxCompletionTokens,
             _ => Self::Other,
         }
@@ -70,6 +100,7 @@ impl Member {
 pub(super) struct FieldReader {
     fields: Fields,
     max_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
     text: Vec<u8>,
     text_too_long: bool,
@@ -86,18 +117,40 @@ impl FieldReader {
             }
             Member::Stream => self.fields.stream = false,
             Member::StreamOptions => self.fields.include_usage = false,
+            Member::Tools => self.fields.tools = false,
+            Member::N => self.fields.n = None,
             Member::MaxTokens => self.max_tokens = None,
+            Member::MaxOutputTokens => self.max_output_tokens = None,
             Member::MaxCompletionTokens => self.max_completion_tokens = None,
-            Member::Messages | Member::Prompt | Member::Other => {}
+            Member::Messages
+            | Member::Prompt
+            | Member::Input
+            | Member::Instructions
+            | Member::System
+            | Member::Other => {}
         }
     }
 
     pub(super) fn scalar(&mut self, member: Member, scalar: Scalar) {
         match (member, scalar) {
             (Member::Stream, Scalar::Bool(value)) => self.fields.stream = value,
+            (Member::N, Scalar::Unsigned(value)) => self.fields.n = Some(value),
             (Member::MaxTokens, Scalar::Unsigned(value)) => self.max_tokens = Some(value),
+            (Member::MaxOutputTokens, Scalar::Unsigned(value)) => self.max_output_tokens = Some(value),
             (Member::MaxCompletionTokens, Scalar::Unsigned(value)) => self.max_completion_tokens = Some(value),
             _ => {}
+        }
+    }
+
+    pub(super) fn has_tools(&mut self) {
+        self.fields.tools = true;
+    }
+
+    pub(super) fn has_media(&mut self, kind: MediaKind) {
+        match kind {
+            MediaKind::Image => self.fields.has_image = true,
+            MediaKind::Audio => self.fields.has_audio = true,
+            MediaKind::Other => {}
         }
     }
 
@@ -125,7 +178,8 @@ impl FieldReader {
     }
 
     pub(super) fn into_fields(self) -> Fields {
-        Fields { max_tokens: self.max_completion_tokens.or(self.max_tokens), ..self.fields }
+        let max_tokens = self.max_completion_tokens.or(self.max_output_tokens).or(self.max_tokens);
+        Fields { max_tokens, ..self.fields }
     }
 
     fn slot(&mut self, field: TextField) -> &mut Option<String> {
@@ -134,6 +188,8 @@ impl FieldReader {
             TextField::PromptCacheKey => &mut self.fields.prompt_cache_key,
             TextField::PreviousResponseId => &mut self.fields.previous_response_id,
             TextField::CacheSalt => &mut self.fields.cache_salt,
+            TextField::Conversation => &mut self.fields.conversation,
+            TextField::SessionId => &mut self.fields.session_id,
         }
     }
 }

@@ -1,44 +1,55 @@
-//! What a message holds while its role is not known yet.
+//! Text that cannot go to the sink yet: that of a message whose role is not known, or of a conversation whose system
+//! text is not.
 
 /// Memory that a run costs besides its bytes; counted, so that many tiny runs cannot outgrow the limit.
-const RUN_COST_BYTES: usize = size_of::<Run>();
+const RUN_COST_BYTES: usize = size_of::<(Run, usize)>();
 
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    media: bool,
-    bytes: usize,
+/// What some held bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Run {
+    /// A segment begins; the bytes are its role.
+    Segment,
+    Text,
+    Media,
+    /// The segment ends; there are no bytes.
+    End,
 }
 
-/// Text and media in their order, bounded.
+/// What is held, in its order, bounded.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     bytes: Vec<u8>,
-    runs: Vec<Run>,
+    runs: Vec<(Run, usize)>,
 }
 
 impl Held {
     /// Keeps the piece; `false` when it would cost more than `bytes_max` in all.
-    pub(super) fn push(&mut self, media: bool, piece: &[u8], bytes_max: usize) -> bool {
-        let joins = self.runs.last().is_some_and(|run| run.media == media);
+    pub(super) fn push(&mut self, run: Run, piece: &[u8], bytes_max: usize) -> bool {
+        let joins = matches!(run, Run::Text | Run::Media) && self.runs.last().is_some_and(|(last, _)| *last == run);
         let runs = self.runs.len() + usize::from(!joins);
         if self.bytes.len() + piece.len() + runs * RUN_COST_BYTES > bytes_max {
             return false;
         }
         self.bytes.extend_from_slice(piece);
         match self.runs.last_mut() {
-            Some(run) if joins => run.bytes += piece.len(),
-            _ => self.runs.push(Run { media, bytes: piece.len() }),
+            Some((_, bytes)) if joins => *bytes += piece.len(),
+            _ => self.runs.push((run, piece.len())),
         }
         true
     }
 
-    /// The runs in order: whether it is media, and its bytes.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (bool, &[u8])> {
+    /// Keeps the end of a segment whatever it costs, since a segment that was begun must end.
+    pub(super) fn push_end(&mut self) {
+        self.runs.push((Run::End, 0));
+    }
+
+    /// The runs in order, with their bytes.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Run, &[u8])> {
         let mut rest = &self.bytes[..];
-        self.runs.iter().map(move |run| {
-            let (bytes, after) = rest.split_at(run.bytes);
+        self.runs.iter().map(move |&(run, bytes)| {
+            let (bytes, after) = rest.split_at(bytes);
             rest = after;
-            (run.media, bytes)
+            (run, bytes)
         })
     }
 

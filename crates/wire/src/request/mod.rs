@@ -1,18 +1,29 @@
-//! Takes from the body of an OpenAI-shaped request the prompt text and the few fields that routing needs.
+//! Takes from the body of a request the prompt text and the few fields that routing needs.
 //!
 //! It exists so that a body can be routed without building a document and can reach the replica byte for byte: the
-//! scanner only looks. It reads chat completions and completions, and SageMaker bodies of the same shape.
+//! scanner only looks. It reads what the path says ([`Dialect`]): OpenAI's chat completions, completions, responses and
+//! embeddings, Anthropic's messages, and bodies of SageMaker's native API, where the members decide.
 //!
 //! What counts as prompt text:
 //! - `messages[].content`: a string, or an array in which every string member named `text` and every plain string
 //!   counts. Several are one segment, in order. `null`, absent or anything else is a segment without text.
-//! - `prompt`: a string, an array of strings (a segment each), token ids, or an array of arrays of them (a segment each).
-//! - What a message part holds under a name of media (`image_url`, `input_audio`, ...) is not text, but the engine's
-//!   cache depends on it, so its strings go to [`PromptSink::media`].
+//! - `prompt` (completions) and `input` (embeddings): a string, an array of strings (a segment each), token ids, or an
+//!   array of arrays of them (a segment each).
+//! - `input` (responses): a string, which is a message of the user, or items, which are read as messages. An item
+//!   without a role has the one that its `type` implies in a chat: `..._output` is `tool`, whose text is its `output`;
+//!   `..._call` and `reasoning` are `assistant`.
+//! - `instructions` (responses) and `system` (messages): the first segment, of role `system`, wherever it stands.
+//! - The `content` of a part (messages: the result of a tool), a string or parts again.
+//! - What a message part holds under a name of media (`image_url`, `input_audio`, `source`, ...) is not text, but the
+//!   engine's cache depends on it, so its strings go to [`PromptSink::media`].
+//!
+//! So equal conversations give equal calls, whatever the API.
 //!
 //! Edge cases:
 //! - A message whose `content` comes before its `role` gives the same calls as with the role first: its text is held,
 //!   up to [`Limits::held_bytes_max`].
+//! - A conversation before its system text waits for it, or for the end of the body, up to
+//!   [`Limits::waiting_bytes_max`].
 //! - As in `serde_json`, the last of equal members wins, and a field of the wrong type counts as absent. Text cannot be
 //!   taken back from the sink, so members that carry text or role are an exception: a second one ends the text and
 //!   makes the outcome [`Outcome::Ambiguous`].
@@ -21,12 +32,17 @@
 //! - Once the sink is full, text is passed over unread and so unchecked, and its bytes no longer affect the outcome.
 
 mod body;
+mod dialect;
 mod fields;
 mod held;
+mod media;
+mod outlet;
+mod tag;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use dialect::Dialect;
 pub use fields::{FIELD_BYTES_MAX, Fields};
 
 use crate::json::{ErrorKind, Lexer};
@@ -70,22 +86,25 @@ pub trait PromptSink {
 pub struct Limits {
     /// Bytes of one message that are held while its role is not known yet.
     pub held_bytes_max: usize,
+    /// Bytes of a conversation that wait for a system text that stands after it. Where more comes, it is passed over as
+    /// if the sink were full, so nothing is lost by a limit of what the sink takes until it is.
+    pub waiting_bytes_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { held_bytes_max: 256 * 1024 }
+        Self { held_bytes_max: 256 * 1024, waiting_bytes_max: 1024 * 1024 }
     }
 }
 
-/// Which API the body belongs to, judged by its members.
+/// What kind of prompt the body holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Has a `messages` array.
+    /// A conversation: `messages`, or the `input` of responses.
     Chat,
-    /// Has a `prompt` that is a string or an array.
+    /// Text without roles: `prompt`, or the `input` of embeddings.
     Completion,
-    /// Neither.
+    /// None that the dialect knows.
     Other,
 }
 
@@ -94,8 +113,8 @@ pub enum Shape {
 pub enum Outcome {
     /// The body was read to its end.
     Complete,
-    /// The body is well-formed, but a member that carries text or role was given twice, or both `messages` and `prompt`
-    /// were. The sink got the text up to the second one.
+    /// The body is well-formed, but a member that carries text or role was given twice, or two that may both be the
+    /// prompt. The sink got the text up to the second one.
     Ambiguous,
     /// More than [`Limits::held_bytes_max`] bytes of a message came before its role. The sink got all messages before.
     HeldTooLong,
@@ -119,7 +138,7 @@ pub enum Outcome {
 pub struct Scan {
     /// The fields of the top level.
     pub fields: Fields,
-    /// The API.
+    /// The kind of prompt.
     pub shape: Shape,
     /// Whether the rest can be trusted.
     pub outcome: Outcome,
@@ -133,9 +152,14 @@ pub struct RequestScanner<S> {
 }
 
 impl<S: PromptSink> RequestScanner<S> {
-    /// A scanner at the beginning of a body.
+    /// A scanner at the beginning of a body of which the path says nothing.
     pub fn new(sink: S, limits: Limits) -> Self {
-        Self { lexer: Lexer::new(), body: Body::new(sink, limits) }
+        Self::for_dialect(Dialect::Auto, sink, limits)
+    }
+
+    /// A scanner at the beginning of a body that was sent to the API of `dialect`.
+    pub fn for_dialect(dialect: Dialect, sink: S, limits: Limits) -> Self {
+        Self { lexer: Lexer::new(), body: Body::new(dialect, sink, limits) }
     }
 
     /// Takes the next bytes of the body, cut anywhere.

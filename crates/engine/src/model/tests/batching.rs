@@ -44,7 +44,8 @@ fn what_can_never_run_is_rejected_and_the_rest_is_cut_at_the_context() {
         (63, 2, 0, Length, 1),
         (60, 4, 0, Stop, 4),
         (60, u32::MAX, 0, Length, 4),
-        (1, 0, 0, Stop, 1),
+        (63, 0, 0, Stop, 0),
+        (1, 0, 0, Stop, 0),
     ];
     for (prompt_tokens, output_tokens, left_out, reason, tokens) in cases {
         let contents: Vec<u64> = (0..u64::from(prompt_tokens.min(100) / 4) - left_out).collect();

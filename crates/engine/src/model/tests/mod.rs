@@ -1,5 +1,6 @@
 //! What the engine must do, told from outside: calls in, events out.
 
+mod adapters;
 mod batching;
 mod cache;
 mod random;
@@ -95,6 +96,8 @@ fn request(id: u64, contents: &[u64], block_tokens: u32, tail_tokens: u32, outpu
         block_hashes: chain(contents),
         output_tokens: output,
         output_seed: id,
+        adapter: None,
+        report_cached: false,
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 /// One thing that a driver does.
 #[derive(Clone, Debug)]
 enum Step {
-    Submit { contents: Vec<u64>, tail_tokens: u32, output_tokens: u32 },
+    Submit { contents: Vec<u64>, tail_tokens: u32, output_tokens: u32, adapter: Option<u32>, report_cached: bool },
     Abort { back: u64 },
     Clear,
     Wait { ms: f64 },
@@ -20,11 +20,15 @@ fn contents() -> impl Strategy<Value = Vec<u64>> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let submit = (contents(), 0..4u32, 1..40u32).prop_map(|(contents, tail_tokens, output_tokens)| Step::Submit {
-        contents,
-        tail_tokens,
-        output_tokens,
-    });
+    let submit = (contents(), 0..4u32, 0..40u32, prop::option::of(0..4u32), any::<bool>()).prop_map(
+        |(contents, tail_tokens, output_tokens, adapter, report_cached)| Step::Submit {
+            contents,
+            tail_tokens,
+            output_tokens,
+            adapter,
+            report_cached,
+        },
+    );
     let step = prop_oneof![
         8 => submit,
         1 => (1..6u64).prop_map(|back| Step::Abort { back }),
@@ -35,10 +39,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn preset() -> impl Strategy<Value = Preset> {
-    (14..60u32, 5..64u32, 1..8u32, prop_oneof![Just(0.0), Just(40.0)]).prop_map(
-        |(blocks, step_tokens_max, seqs_max, overhead_ms)| Preset {
+    (14..60u32, 5..64u32, 1..8u32, 1..4u32, prop_oneof![Just(0.0), Just(40.0)]).prop_map(
+        |(blocks, step_tokens_max, seqs_max, adapters_max, overhead_ms)| Preset {
             step_tokens_max,
             seqs_max,
+            adapters_max,
             overhead_ms,
             ..small(blocks)
         },
@@ -51,9 +56,13 @@ fn play(preset: Preset, steps: &[Step]) -> (Checked, Vec<Request>) {
     let mut sent: Vec<Request> = Vec::new();
     for step in steps {
         match step {
-            Step::Submit { contents, tail_tokens, output_tokens } => {
+            Step::Submit { contents, tail_tokens, output_tokens, adapter, report_cached } => {
                 let id = sent.len() as u64;
-                let request = request(id, contents, 4, *tail_tokens, *output_tokens);
+                let request = Request {
+                    adapter: *adapter,
+                    report_cached: *report_cached,
+                    ..request(id, contents, 4, *tail_tokens, *output_tokens)
+                };
                 sent.push(request.clone());
                 engine.submit(request);
             }
@@ -70,18 +79,22 @@ fn play(preset: Preset, steps: &[Step]) -> (Checked, Vec<Request>) {
     (engine, sent)
 }
 
-/// The cache as a subscriber to the events sees it: every block and its parent.
-#[derive(Default)]
-struct View(BTreeMap<u64, Option<u64>>);
+/// The cache as a subscriber to the events sees it: every block and its parent; and the requests that
+/// may tell of a block again.
+struct View(BTreeMap<u64, Option<u64>>, BTreeSet<u64>);
 
 impl View {
     fn apply(&mut self, event: &Event) {
         match event {
-            Event::Stored { parent, hashes, .. } => {
+            Event::Stored { id, parent, hashes, .. } => {
                 let mut parent = *parent;
                 assert!(parent.is_none_or(|hash| self.0.contains_key(&hash)), "orphan: {event:?}");
                 for &hash in hashes {
-                    assert_eq!(self.0.insert(hash, parent), None, "stored twice: {event:?}");
+                    let before = self.0.insert(hash, parent);
+                    match self.1.contains(id) {
+                        true => assert!(before.is_none_or(|before| before == parent), "another parent: {event:?}"),
+                        false => assert_eq!(before, None, "stored twice: {event:?}"),
+                    }
                     parent = Some(hash);
                 }
             }
@@ -125,7 +138,7 @@ proptest! {
                     let context = engine.engine.preset().context_tokens_max;
                     prop_assert_eq!(count as u32, context - request.prompt_tokens);
                 }
-                FinishReason::Aborted => prop_assert!(count < request.output_tokens as usize),
+                FinishReason::Aborted => prop_assert!(count < request.output_tokens.max(1) as usize),
             }
         }
         prop_assert_eq!(engine.load().generated_tokens_total, tokens);
@@ -137,9 +150,10 @@ proptest! {
         steps in steps(),
         probes in prop::collection::vec(contents(), 1..5),
     ) {
-        let (mut engine, _) = play(preset, &steps);
+        let (mut engine, sent) = play(preset, &steps);
         engine.run_alone(request(900, &[], 4, 1, 1)); // so that a clearing is told
-        let mut view = View::default();
+        let repeats = sent.iter().filter(|request| request.report_cached).map(|request| request.id);
+        let mut view = View(BTreeMap::new(), repeats.collect());
         for event in &engine.events {
             view.apply(event);
             if let Event::Removed { hashes: [hash], .. } = event {
@@ -206,7 +220,7 @@ impl PlainLru {
 
 #[test]
 fn a_hundred_thousand_requests_under_pressure_all_finish() {
-    let mut engine = Engine::new(Preset { overhead_ms: 1.0, ..small(160) });
+    let mut engine = Engine::new(Preset { overhead_ms: 1.0, adapters_max: 2, ..small(160) });
     let mut events = Vec::new();
     let (mut state, mut finished, mut now) = (1u64, 0u64, Micros(0));
     let mut draw = |below: u64| {
@@ -220,7 +234,16 @@ fn a_hundred_thousand_requests_under_pressure_all_finish() {
         let block_hashes = prompts[draw(500) as usize].clone();
         let prompt_tokens = block_hashes.len() as u32 * 4 + draw(4) as u32;
         let output_tokens = 1 + draw(6) as u32;
-        let request = Request { id, prompt_tokens, block_hashes, output_tokens, output_seed: id };
+        let adapter = draw(4).checked_sub(1).map(|adapter| adapter as u32);
+        let request = Request {
+            id,
+            prompt_tokens,
+            block_hashes,
+            output_tokens,
+            output_seed: id,
+            adapter,
+            report_cached: false,
+        };
         engine.submit(now, request);
         now = now.after_ms(draw(1000) as f64 / 1000.0);
         engine.advance(now, &mut events);

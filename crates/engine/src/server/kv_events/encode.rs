@@ -83,11 +83,18 @@ fn put_stored(out: &mut Vec<u8>, stored: &Stored<'_>) -> Written {
     put_uints(out, stored.tokens.clone().map(|index| stored.sequence.token(index).into()))?;
     write_str(out, "block_size")?;
     write_uint(out, stored.block_tokens.into())?;
+    let adapter = stored.sequence.adapter();
     write_str(out, "lora_id")?;
-    put_nil(out)?;
+    match adapter {
+        Some(adapter) => write_uint(out, adapter.id.into()).map(drop)?,
+        None => put_nil(out)?,
+    }
     put_text(out, "medium", "GPU")?;
     write_str(out, "lora_name")?;
-    put_nil(out)?;
+    match adapter {
+        Some(adapter) => write_str(out, &adapter.name)?,
+        None => put_nil(out)?,
+    }
     write_str(out, "extra_keys")?;
     put_extra_keys(out, stored)?;
     write_str(out, "group_idx")?;
@@ -99,17 +106,23 @@ fn put_stored(out: &mut Vec<u8>, stored: &Stored<'_>) -> Written {
     }
 }
 
-/// What makes a block's hash besides its tokens: one entry a block, the salt with the first of the
-/// sequence.
+/// What makes a block's hash besides its tokens: one entry a block. The adapter's name with each, the
+/// salt with the first of the sequence.
 fn put_extra_keys(out: &mut Vec<u8>, stored: &Stored<'_>) -> Written {
     write_array_len(out, stored.hashes.len() as u32)?;
     for block in 0..stored.hashes.len() {
-        match stored.sequence.salt() {
-            Some(salt) if block == 0 && stored.tokens.start == 0 => {
-                write_array_len(out, 1)?;
-                write_str(out, salt)?;
+        let adapter = stored.sequence.adapter().map(|adapter| &*adapter.name);
+        let first = block == 0 && stored.tokens.start == 0;
+        let salt = if first { stored.sequence.salt() } else { None };
+        let keys = adapter.iter().chain(&salt);
+        match keys.clone().count() {
+            0 => put_nil(out)?,
+            count => {
+                write_array_len(out, count as u32)?;
+                for key in keys {
+                    write_str(out, key)?;
+                }
             }
-            _ => put_nil(out)?,
         }
     }
     Ok(())

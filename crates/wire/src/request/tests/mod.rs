@@ -1,0 +1,120 @@
+//! What the tests share: a sink that records, and short ways to scan.
+
+mod cases;
+mod dialects;
+mod oracle;
+
+use super::*;
+use crate::testing::chunks;
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Segment {
+    role: String,
+    text: String,
+    ids: Vec<u32>,
+    media: Vec<u8>,
+}
+
+/// Records the calls, checks their order, and is full after `text_bytes_max` bytes.
+#[derive(Debug)]
+struct Recorder {
+    segments: Vec<Segment>,
+    text: Vec<u8>,
+    text_bytes: usize,
+    text_bytes_max: usize,
+    open: bool,
+}
+
+impl Recorder {
+    fn new(text_bytes_max: usize) -> Self {
+        Self { segments: vec![], text: vec![], text_bytes: 0, text_bytes_max, open: false }
+    }
+
+    fn last(&mut self) -> &mut Segment {
+        assert!(self.open, "a call outside a segment");
+        assert!(self.text_bytes < self.text_bytes_max, "a call although full");
+        self.segments.last_mut().unwrap()
+    }
+}
+
+impl PromptSink for Recorder {
+    fn segment(&mut self, role: &[u8]) {
+        assert!(!std::mem::replace(&mut self.open, true), "a segment in a segment");
+        assert!(!self.is_full(), "a segment although full");
+        self.segments.push(Segment { role: String::from_utf8_lossy(role).into_owned(), ..Segment::default() });
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        self.last();
+        self.text.extend_from_slice(bytes);
+        self.text_bytes += bytes.len();
+    }
+
+    fn token_ids(&mut self, ids: &[u32]) {
+        assert!((1..=text::IDS_AT_ONCE).contains(&ids.len()), "ids are handed on in bounded pieces");
+        self.last().ids.extend_from_slice(ids);
+    }
+
+    fn media(&mut self, bytes: &[u8]) {
+        self.last().media.extend_from_slice(bytes);
+    }
+
+    fn end_segment(&mut self) {
+        assert!(std::mem::replace(&mut self.open, false), "an end without a segment");
+        let text = std::mem::take(&mut self.text);
+        self.segments.last_mut().unwrap().text = String::from_utf8_lossy(&text).into_owned();
+    }
+
+    fn is_full(&self) -> bool {
+        self.text_bytes >= self.text_bytes_max
+    }
+}
+
+fn scan_as(
+    dialect: Dialect,
+    body: &[u8],
+    sizes: &[usize],
+    text_bytes_max: usize,
+    limits: Limits,
+) -> (Scan, Vec<Segment>) {
+    let mut scanner = RequestScanner::for_dialect(dialect, Recorder::new(text_bytes_max), limits);
+    for chunk in chunks(body, sizes) {
+        scanner.feed(chunk);
+    }
+    let (scan, sink) = scanner.finish();
+    (scan, sink.segments)
+}
+
+fn scan_with(body: &[u8], sizes: &[usize], text_bytes_max: usize, limits: Limits) -> (Scan, Vec<Segment>) {
+    scan_as(Dialect::Auto, body, sizes, text_bytes_max, limits)
+}
+
+/// Scans whole and byte by byte.
+fn scan_dialect(dialect: Dialect, body: &str) -> (Scan, Vec<Segment>) {
+    let whole = scan_as(dialect, body.as_bytes(), &[], usize::MAX, Limits::default());
+    let by_bytes = scan_as(dialect, body.as_bytes(), &[1], usize::MAX, Limits::default());
+    assert_eq!(whole, by_bytes, "the cutting made a difference: {body}");
+    whole
+}
+
+fn scan(body: &str) -> (Scan, Vec<Segment>) {
+    scan_dialect(Dialect::Auto, body)
+}
+
+fn segments_of(dialect: Dialect, body: &str) -> Vec<Segment> {
+    let (scan, segments) = scan_dialect(dialect, body);
+    assert_eq!(scan.outcome, Outcome::Complete, "{body}");
+    segments
+}
+
+fn segments(body: &str) -> Vec<Segment> {
+    segments_of(Dialect::Auto, body)
+}
+
+fn text_segment(role: &str, text: &str) -> Segment {
+    Segment { role: role.to_owned(), text: text.to_owned(), ..Segment::default() }
+}
+
+fn id_segment(ids: &[u32]) -> Segment {
+    Segment { ids: ids.to_vec(), ..Segment::default() }
+}
