@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use kvroute_core::breaker::Verdict;
 use kvroute_core::fleet::{Endpoint, Replica};
-use kvroute_core::live::Duty;
+use kvroute_core::live::{Duty, Health, Live};
 use serde::Serialize;
 
 use crate::gateway::Gateway;
@@ -15,16 +15,19 @@ use crate::response::body::ResponseBody;
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Each replica has its place below.
+const REPLICAS: &str = "/api/v1/replicas/";
+
 const PATHS: &str = "there are /metrics, /livez, /readyz, /api/v1/replicas, and POST \
                      /api/v1/replicas/{id}/{ready|drain|maint}[?endpoint=NAME]\n";
 
 /// Answers one request on the admin port.
 pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
-    if *request.method() == Method::POST {
+    if *request.method() == Method::POST && request.uri().path().starts_with(REPLICAS) {
         return change_duty(&gateway, request.uri());
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are possible here\n");
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is possible here\n");
     }
     match request.uri().path() {
         "/metrics" => match gateway.metrics_page() {
@@ -40,7 +43,7 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> 
 
 /// `POST /api/v1/replicas/{id}/{ready|drain|maint}`, with `?endpoint=` where several endpoints have a replica of this id.
 fn change_duty(gateway: &Gateway, uri: &Uri) -> Response<ResponseBody> {
-    let parts = uri.path().strip_prefix("/api/v1/replicas/").and_then(|rest| rest.rsplit_once('/'));
+    let parts = uri.path().strip_prefix(REPLICAS).and_then(|rest| rest.rsplit_once('/'));
     let Some((id, wanted)) = parts else { return text(StatusCode::NOT_FOUND, PATHS) };
     let Some(duty) = Duty::ALL.into_iter().find(|duty| duty.as_str() == wanted) else {
         return text(StatusCode::NOT_FOUND, PATHS);
@@ -68,6 +71,7 @@ struct ReplicaStatus<'a> {
     variant: &'a str,
     id: &'a str,
     url: String,
+    state: &'static str,
     duty: &'static str,
     health: &'static str,
     ejected: bool,
@@ -75,6 +79,16 @@ struct ReplicaStatus<'a> {
     in_flight: u32,
     pending_prefill_tokens: u64,
     routed: u64,
+}
+
+/// In one word, what keeps requests away, or `ready`.
+fn state(live: &Live, now_us: u64) -> &'static str {
+    match (live.duty(), live.breaker.verdict(now_us), live.health()) {
+        (Duty::Drain | Duty::Maint, ..) => live.duty().as_str(),
+        (Duty::Ready, Verdict::Ejected { .. }, _) => "ejected",
+        (Duty::Ready, _, Health::Up) => "ready",
+        (Duty::Ready, _, health) => health.as_str(),
+    }
 }
 
 fn replicas(gateway: &Gateway) -> String {
@@ -85,6 +99,7 @@ fn replicas(gateway: &Gateway) -> String {
         variant: &variant.name,
         id: &replica.id,
         url: snapshot.target(replica.target).url.to_string(),
+        state: state(&replica.live, now_us),
         duty: replica.live.duty().as_str(),
         health: replica.live.health().as_str(),
         ejected: matches!(replica.live.breaker.verdict(now_us), Verdict::Ejected { .. }),

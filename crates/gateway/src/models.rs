@@ -1,6 +1,6 @@
 //! `/v1/models`: what the replicas serve, merged.
 //!
-//! All ready replicas are asked at once; of equal ids the first replica's entry is kept whole. Replicas that do not answer
+//! All replicas that are not down are asked at once; of equal ids the first replica's entry is kept whole. Replicas that do not answer
 //! in time are left out, so the list is what can be had now. The names that the configuration gives come last, for models
 //! that no replica lists now.
 
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Limited};
+use kvroute_core::live::Health;
 use kvroute_wire::openai::merge_models;
 use tokio::task::JoinSet;
 
@@ -26,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Response<ResponseBody> {
     let mut asked = JoinSet::new();
     for (order, (_, _, replica)) in snapshot.replicas().enumerate() {
-        if snapshot.is_ready(replica) {
+        if replica.live.health() != Health::Down {
             let (snapshot, target) = (snapshot.clone(), snapshot.target(replica.target).clone());
             asked.spawn(async move { (order, ask(&snapshot, &target).await) });
         }

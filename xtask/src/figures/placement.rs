@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use kvroute_core::facts::RequestFacts;
-use kvroute_core::fleet::{Endpoint, Live, Replica, TargetId, Turn, Variant};
+use kvroute_core::fleet::{Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
+use kvroute_core::live::Live;
 use kvroute_core::load::Reservation;
 use kvroute_core::moment::{Entropy, Moment};
-use kvroute_core::router;
+use kvroute_core::router::{self, Attempts};
 use kvroute_core::routing::{PrefixAware, Routing, Strategy};
 
 use super::figure::{Bar, Figure, Footing, Reading, Source, count};
@@ -101,7 +102,7 @@ fn fleet(replicas: usize) -> Endpoint {
         weight: 1.0,
         routing: Routing { strategy: Strategy::PrefixAware, prefix_aware, ..Routing::default() },
         replicas: (0..replicas).map(replica).collect(),
-        turn: Turn::default().into(),
+        turn: Default::default(),
     };
     Endpoint { name: "figures".into(), models: vec![], variants: vec![variant], components: vec![], adapters: vec![] }
 }
@@ -111,9 +112,9 @@ fn place(fleet: &Endpoint, key: u64, request: u64) -> Result<(usize, Reservation
     let facts =
         RequestFacts { prefix_keys: [Some(hash::finish(key))].into_iter().collect(), ..RequestFacts::default() };
     let moment = Moment { now_us: request, entropy: Entropy::new(hash::finish(request)) };
-    let routed = router::route(fleet, &facts, moment).context("no replica takes the request")?;
-    let choice = routed.decision.choices.first().context("the decision has no choice")?;
-    Ok((choice.replica, routed.reservation))
+    let routed = router::route(fleet, &facts, &|_| true, Attempts::default(), moment);
+    let routed = routed.context("no replica takes the request")?;
+    Ok((routed.decision.choice.replica, routed.reservation))
 }
 
 #[cfg(test)]

@@ -220,12 +220,12 @@ impl<'a> World<'a> {
         let Choice { replica, copy, .. } = decision.choice;
         let replica = self.endpoint.variants[0].replicas[replica].id.to_string();
         let pending = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(decision.captured_bytes));
-        let known = self.replicas.get_mut(&replica).unwrap();
+        let known = self.replicas.get_mut(&replica).expect("known");
         known.in_flight += 1;
         known.pending += pending;
         known.routed += 1;
         if let Some(copy) = copy {
-            self.copies.get_mut(&(replica.clone(), copy)).unwrap().in_flight += 1;
+            self.copies.get_mut(&(replica.clone(), copy)).expect("known").in_flight += 1;
         }
         let generation = self.generation;
         self.open.push(Open { reservation, replica, copy, pending, facts, tried, generation });
@@ -285,7 +285,7 @@ impl<'a> World<'a> {
         let Some(index) = self.some_open() else { return };
         let open = &mut self.open[index];
         open.reservation.first_content();
-        self.replicas.get_mut(&open.replica).unwrap().pending -= std::mem::take(&mut open.pending);
+        self.replicas.get_mut(&open.replica).expect("known").pending -= std::mem::take(&mut open.pending);
     }
 
     fn finish(&mut self) {
@@ -301,11 +301,11 @@ impl<'a> World<'a> {
     }
 
     fn gave_back(&mut self, open: &Open) {
-        let known = self.replicas.get_mut(&open.replica).unwrap();
+        let known = self.replicas.get_mut(&open.replica).expect("known");
         known.in_flight -= 1;
         known.pending -= open.pending;
         if let Some(copy) = open.copy {
-            self.copies.get_mut(&(open.replica.clone(), copy)).unwrap().in_flight -= 1;
+            self.copies.get_mut(&(open.replica.clone(), copy)).expect("known").in_flight -= 1;
         }
     }
 

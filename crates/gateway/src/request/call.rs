@@ -147,8 +147,8 @@ pub(crate) fn native_path(api: config::Api, shape: BodyShape) -> Result<&'static
 mod tests {
     use super::*;
 
-    fn told(method: Method, path: &str) -> String {
-        match Call::of(&method, path) {
+    fn told(method: &Method, path: &str) -> String {
+        match Call::of(method, path) {
             Call::Inference(i) => {
                 let prompt = if i.has_prompt { "prompt" } else { "load" };
                 format!("{:?} {} {} {prompt}", i.api, i.endpoint.as_deref().unwrap_or("-"), i.path)
@@ -180,7 +180,7 @@ mod tests {
             (Method::GET, "/v1/", "unknown"),
             (Method::POST, "/v2/chat", "unknown"),
         ] {
-            assert_eq!(told(method.clone(), path), expected, "{method} {path}");
+            assert_eq!(told(&method, path), expected, "{method} {path}");
         }
     }
 }

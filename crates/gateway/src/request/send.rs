@@ -80,7 +80,7 @@ impl Errand<'_> {
                 exchange.refused(*wait);
                 retry_after = retry_after.into_iter().chain(*wait).min();
             }
-            if let Attempt::Failed(SendError::Lost { was_reused: true, .. }) = &attempt
+            if let Attempt::Failed(SendError::Lost { was_kept: true, .. }) = &attempt
                 && sent.elapsed() < CLOSED_AT_ONCE
                 && !std::mem::replace(&mut was_repeated, true)
             {

@@ -1,7 +1,7 @@
 //! Connections to replicas: kept alive, reused, without Nagle's delay.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -11,6 +11,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use super::body::Pieces;
 use super::connect::{KeptConnector, Served};
 use crate::config::Timeouts;
+
+/// How long a connection is unused before its loss may mean that it had been closed.
+const KEPT_UNUSED: Duration = Duration::from_secs(1);
 
 /// A pool of connections.
 #[derive(Clone, Debug)]
@@ -28,8 +31,8 @@ pub(crate) enum SendError {
     Lost {
         /// How.
         error: legacy::Error,
-        /// It had served a request before, and been kept.
-        was_reused: bool,
+        /// It had been kept unused for a while before this request.
+        was_kept: bool,
     },
     /// The answer switches to a protocol that nobody asked for.
     Upgrade,
@@ -65,6 +68,7 @@ impl Client {
         request: Request<Pieces>,
         first_byte: Duration,
     ) -> Result<Response<Incoming>, SendError> {
+        let sent = Instant::now();
         match tokio::time::timeout(first_byte, self.pool.request(request)).await {
             Ok(Ok(response)) if response.status().is_informational() => Err(SendError::Upgrade),
             Ok(Ok(response)) => {
@@ -73,8 +77,9 @@ impl Client {
             }
             Ok(Err(error)) if error.is_connect() => Err(SendError::Connect(error)),
             Ok(Err(error)) => {
-                let was_reused = error.connect_info().is_some_and(Served::is_marked);
-                Err(SendError::Lost { error, was_reused })
+                let last = error.connect_info().and_then(Served::last);
+                let was_kept = last.is_some_and(|last| sent.duration_since(last) >= KEPT_UNUSED);
+                Err(SendError::Lost { error, was_kept })
             }
             Err(_) => Err(SendError::FirstByteTimeout),
         }

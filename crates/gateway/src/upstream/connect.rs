@@ -1,21 +1,20 @@
-//! Makes connections that remember whether they have served.
+//! Makes connections that remember when they last served.
 //!
-//! A kept connection may be closed by the replica at the moment in which the next request is written to it. Whether a
-//! lost connection had served before tells that case from a replica that dies on a request; the client library knows,
-//! but does not say.
+//! A kept connection may be closed by the replica at the moment in which the next request is written to it. That it had
+//! been unused for a while tells that case from a replica that dies on a request; the client library does not say.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Extensions, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
@@ -29,9 +28,9 @@ pub(super) struct KeptConnector {
     timeout: Duration,
 }
 
-/// Whether the connection has served a request.
+/// When the last answer on the connection began, if there was one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Served(Arc<AtomicBool>);
+pub(super) struct Served(Arc<Mutex<Option<Instant>>>);
 
 /// A connection.
 #[derive(Debug)]
@@ -51,18 +50,18 @@ impl KeptConnector {
 }
 
 impl Served {
-    /// The connection that carried an answer has served.
+    /// An answer has begun on its connection.
     pub(super) fn mark(answer: &Extensions) {
         if let Some(Self(served)) = answer.get::<Self>() {
-            served.store(true, Ordering::Relaxed);
+            *served.lock() = Some(Instant::now());
         }
     }
 
-    /// Whether the connection had served.
-    pub(super) fn is_marked(connection: &Connected) -> bool {
+    /// Since when the connection has been unused, as far as is known, if it was ever used.
+    pub(super) fn last(connection: &Connected) -> Option<Instant> {
         let mut extensions = Extensions::new();
         connection.get_extras(&mut extensions);
-        extensions.get::<Self>().is_some_and(|Self(served)| served.load(Ordering::Relaxed))
+        *extensions.get::<Self>()?.0.lock()
     }
 }
 

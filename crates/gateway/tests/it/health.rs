@@ -61,6 +61,7 @@ async fn a_few_failures_are_not_enough() {
     let upstream = Upstream::ok().await;
     let settings = format!("health: {{interval_ms: 10, failures: 1000}}\n{}", replicas(&[&upstream]));
     let gateway = Gateway::start(&settings).await;
+    becomes(&gateway, "r0", "ready").await;
     upstream.set_healthy(false);
     let before = upstream.probes();
     until("some checks have failed", async || upstream.probes() > before + 5).await;

@@ -26,14 +26,15 @@ async fn engine(gate: &Gate) -> Upstream {
 #[tokio::test]
 async fn every_documented_family_is_there_with_its_labels_and_no_other() {
     let gate = Gate::new();
-    let (engine, refusing) = (engine(&gate).await, Refusing::new());
+    let (engine, busy) = (engine(&gate).await, Upstream::always(Reply::json(503, "{}")).await);
     let gateway = Gateway::start(&format!(
         "metrics_scrape: {{enabled: true, interval_ms: 100}}\nrouting: {{concurrency_threshold: 1}}\nreplicas: [{{id: r0, url: {}}}, {{id: r1, url: {}}}]",
         engine.url(),
-        refusing.url()
+        busy.url()
     ))
     .await;
-    // While all are held on the first replica, a prompt at home there spills, to the one that refuses.
+    // While all are held on the first replica, a prompt at home there spills, to the one that says it is busy, and
+    // comes back.
     let mut calls = Vec::new();
     for i in 0..8 {
         let prompt = format!("prompt {i}");

@@ -123,7 +123,7 @@ async fn an_error_of_the_engine_passes_untouched_on_the_openai_api() {
 #[tokio::test]
 async fn an_error_of_the_engine_is_a_model_error_on_the_native_api() {
     let long = "é".repeat(50_000);
-    for (status, said) in [(400, "{\"message\":\"bad\"}"), (500, "oops"), (503, ""), (400, &*long)] {
+    for (status, said) in [(400, "{\"message\":\"bad\"}"), (500, "oops"), (502, ""), (400, &*long)] {
         let upstream = Upstream::always(Reply::json(status, said)).await;
         let gateway = Gateway::before(&[&upstream]).await;
         for path in [invocations("default"), invocations_stream("default")] {

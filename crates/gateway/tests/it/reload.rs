@@ -27,6 +27,7 @@ async fn an_added_replica_gets_traffic_and_a_removed_one_gets_neither_traffic_no
     gateway.chat("hi").await;
     assert_eq!((a.count(), b.count()), (1, 0));
     gateway.apply(&settings(&[&a, &b]));
+    until("the new one is well", async || gateway.status("r1", "state").await == "ready").await;
     for _ in 0..4 {
         gateway.chat("hi").await;
     }
