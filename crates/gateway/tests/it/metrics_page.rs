@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kvroute_gateway::telemetry::names;
 
 use crate::support::{
-    Call, DONE, Gate, Gateway, Refusing, Reply, Upstream, content, invocations, post, post_with, replicas, request,
+    Call, DONE, Gate, Gateway, Reply, Upstream, content, invocations, post, post_with, replicas, request,
     streamed_chat, until, usage,
 };
 
