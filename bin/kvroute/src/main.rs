@@ -12,6 +12,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+/// Measured on the request path against the system's allocator (docs/decisions/0010-mimalloc.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Routes each LLM request to the replica that already holds the beginning of its prompt.
 #[derive(Debug, Parser)]
 #[command(name = "kvroute", version, max_term_width = 100, arg_required_else_help = true)]

@@ -120,10 +120,14 @@ impl PromptHasher {
     pub fn text(&mut self, mut piece: &[u8]) {
         self.prompt.text_bytes += piece.len() as u64;
         while let Some(&length) = self.settings.prefix_lengths.get(self.prompt.keys.len()) {
-            let Some(cut) = position_of_char(piece, length.saturating_sub(self.chars)) else {
-                self.chars += count_chars(piece);
+            let missing = length.saturating_sub(self.chars);
+            // Usually the whole piece is before the cut, and counting it is enough.
+            let chars = bytecount::num_chars(piece) as u32;
+            if chars <= missing {
+                self.chars += chars;
                 break;
-            };
+            }
+            let cut = position_of_char(piece, missing).expect("more characters start here than are missing");
             let (before, after) = piece.split_at(cut);
             self.push(before);
             self.chars = length;
@@ -229,17 +233,13 @@ impl fmt::Debug for PromptHasher {
     }
 }
 
-fn count_chars(utf8: &[u8]) -> u32 {
-    utf8.iter().filter(|&&byte| starts_char(byte)).count() as u32
-}
-
 /// The offset of the first byte of character number `n` (from 0), if it starts in `utf8`. The cut is made where the
 /// next character *starts*, since the last one's continuation bytes may come in the next piece.
 fn position_of_char(utf8: &[u8], n: u32) -> Option<usize> {
     const STRIDE: usize = 256;
     let (mut seen, mut offset) = (0, 0);
     for chunk in utf8.chunks(STRIDE) {
-        let here = count_chars(chunk);
+        let here = bytecount::num_chars(chunk) as u32;
         if seen + here > n {
             let within = chunk.iter().enumerate().filter(|(_, byte)| starts_char(**byte)).nth((n - seen) as usize);
             return within.map(|(i, _)| offset + i);

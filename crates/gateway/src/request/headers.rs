@@ -78,12 +78,12 @@ impl Params {
 
 /// The headers of an OpenAI request that reach a replica.
 pub(crate) fn forwarded(headers: &HeaderMap, with_authorization: bool) -> HeaderMap {
-    let mut forwarded = without_connection(headers);
-    CREDENTIALS.iter().for_each(|name| drop(forwarded.remove(name)));
-    if !with_authorization {
-        forwarded.remove(header::AUTHORIZATION);
-    }
-    forwarded
+    let stays = |name: &HeaderName| {
+        OF_THE_CONNECTION.contains(name)
+            || CREDENTIALS.contains(name)
+            || (name == header::AUTHORIZATION && !with_authorization)
+    };
+    passed_on(headers, stays)
 }
 
 /// The headers of a native request that reach a replica. The wanted media type of a streamed answer has a header of its
@@ -106,25 +106,25 @@ pub(crate) fn forwarded_native(headers: &HeaderMap, streams: bool) -> HeaderMap 
 
 /// An answer's headers without those of the replica's connection.
 pub(crate) fn of_answer(headers: &HeaderMap) -> HeaderMap {
-    let length = headers.get(header::CONTENT_LENGTH).cloned();
-    let mut answer = without_connection(headers);
-    if let Some(length) = length {
-        answer.insert(header::CONTENT_LENGTH, length);
-    }
-    answer
+    passed_on(headers, |name| OF_THE_CONNECTION.contains(name) && name != header::CONTENT_LENGTH)
 }
 
-fn without_connection(headers: &HeaderMap) -> HeaderMap {
-    let mut rest = headers.clone();
+/// Copies what does not stay, nor is named by `connection`. Room is left for what is added.
+fn passed_on(headers: &HeaderMap, stays: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    let mut passed = HeaderMap::with_capacity(headers.len() + 4);
+    for (name, value) in headers {
+        if !stays(name) {
+            passed.append(name.clone(), value.clone());
+        }
+    }
     for value in headers.get_all(header::CONNECTION) {
         for name in value.as_bytes().split(|&byte| byte == b',') {
             if let Ok(name) = HeaderName::from_bytes(name.trim_ascii()) {
-                rest.remove(name);
+                passed.remove(name);
             }
         }
     }
-    OF_THE_CONNECTION.iter().for_each(|name| drop(rest.remove(name)));
-    rest
+    passed
 }
 
 /// Tells the engine which adapter a component stands for: its body names another model, or none.

@@ -64,7 +64,7 @@ pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Sna
         return Err(Refusal::body_too_large(bytes_max));
     }
     let mut scanner = is_scannable(headers)
-        .then(|| RequestScanner::new(HashingSink(PromptHasher::new(snapshot.prompt.clone())), Limits::default()));
+        .then(|| RequestScanner::new(HashingSink(Box::new(PromptHasher::new(snapshot.prompt.clone()))), Limits::default()));
     let mut pieces = Pieces::default();
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
     loop {
@@ -120,8 +120,8 @@ fn is_scannable(headers: &HeaderMap) -> bool {
             .any(|kind| media_type.len() >= kind.len() && media_type[..kind.len()].eq_ignore_ascii_case(kind))
 }
 
-/// Hashes what the scanner finds.
-struct HashingSink(PromptHasher);
+/// Hashes what the scanner finds. Boxed: its block would be moved about with the request's state.
+struct HashingSink(Box<PromptHasher>);
 
 impl PromptSink for HashingSink {
     fn segment(&mut self, role: &[u8]) {

@@ -122,3 +122,32 @@ async fn answers_without_a_body_free_their_place() {
         gateway.is_at_rest().await;
     }
 }
+
+/// S23: what the gateway does not know it places by load, and counts.
+#[tokio::test]
+async fn requests_to_any_path_are_counted_and_spread() {
+    let gate = Gate::new();
+    let mut upstreams = Vec::new();
+    for _ in 0..4 {
+        upstreams.push(Upstream::always(Reply::json(200, "{}").after(&gate)).await);
+    }
+    let gateway = Gateway::before(&upstreams.iter().collect::<Vec<_>>()).await;
+    let mut calls = Vec::new();
+    for path in ["/v1/of/the/engines/own", "/v1/tokenize", "/v1/audio/transcriptions", "/v1/rerank"] {
+        for _ in 0..10 {
+            let sent = request(Method::POST, path, &[], chat("a prefix that all share"));
+            calls.push(Call::start(gateway.address(), sent).await);
+        }
+    }
+    let arrived = || upstreams.iter().map(Upstream::in_flight).collect::<Vec<_>>();
+    until_within(8, "all have arrived", async || arrived().iter().sum::<usize>() == 40).await;
+    assert_eq!(arrived(), [10; 4]);
+    for id in ["r0", "r1", "r2", "r3"] {
+        assert_eq!(gateway.in_flight(id).await, 10);
+    }
+    gate.open();
+    for call in calls {
+        assert_eq!(call.answer().await.decision(), "no_prefix");
+    }
+    gateway.is_at_rest().await;
+}

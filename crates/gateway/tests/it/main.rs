@@ -2,20 +2,30 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod addresses;
 mod body_limits;
+mod breaker;
 mod broken_streams;
 mod bytes_through;
+mod copies;
 mod disconnect_storm;
 mod draining;
+mod duty;
+mod endings;
 mod headers_through;
 mod health;
 mod in_flight;
+mod kept_connections;
+mod liveness;
 mod metrics_page;
 mod models;
 mod native;
 mod native_placement;
 mod refusals;
 mod reload;
+mod retries;
+mod shapes;
+mod silence;
 mod streaming;
 mod support;
 mod threshold;

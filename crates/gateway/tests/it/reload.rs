@@ -122,3 +122,74 @@ async fn a_removed_replica_leaves_no_series_behind() {
     assert_eq!(left, Vec::<String>::new());
     assert!(page.sum("kvroute_replica_routed_requests_total", &["replica=\"stays\""]) >= 30.0, "the other goes on");
 }
+
+/// S36 has the same root: what is in flight does not depend on what the configuration says.
+#[tokio::test]
+async fn a_replica_that_is_removed_and_comes_back_has_not_forgotten_what_is_in_flight() {
+    let gate = Gate::new();
+    let (a, b) = (slow(&gate).await, slow(&gate).await);
+    let both = format!("routing: {{strategy: least_outstanding}}\n{}", replicas(&[&a, &b]));
+    let gateway = Gateway::start(&both).await;
+    let mut streams = Vec::new();
+    for _ in 0..6 {
+        streams.push(gateway.stream("hi").await);
+    }
+    assert_eq!((gateway.in_flight("r0").await, gateway.in_flight("r1").await), (3, 3));
+    for _ in 0..3 {
+        gateway.apply(&format!("replicas: [{{id: r1, url: {}}}]", b.url()));
+    }
+    gateway.apply(&both);
+    assert_eq!((gateway.in_flight("r0").await, gateway.status("r0", "routed").await), (3, 3.into()));
+    // With nothing known of it, the next two would go there.
+    for _ in 0..2 {
+        streams.push(gateway.stream("hi").await);
+    }
+    assert_eq!((gateway.in_flight("r0").await, gateway.in_flight("r1").await), (4, 4));
+    gate.open();
+    for stream in streams {
+        assert!(stream.rest().await.is_complete);
+    }
+    gateway.is_at_rest().await;
+}
+
+/// S60
+#[tokio::test]
+async fn a_replica_that_is_removed_when_idle_comes_back_as_a_new_one() {
+    let (a, b) = (Upstream::ok().await, Upstream::ok().await);
+    let both = format!("{TURNS}{}", replicas(&[&a, &b]));
+    let gateway = Gateway::start(&both).await;
+    for i in 0..4 {
+        gateway.chat(&format!("{i}{}", "x".repeat(4000))).await;
+    }
+    gateway.is_at_rest().await;
+    gateway.apply(&format!("{TURNS}replicas: [{{id: r1, url: {}}}]", b.url()));
+    gateway.apply(&both);
+    let page = gateway.metrics().await;
+    let held = |id: &str| page.sum("kvroute_replica_predicted_blocks", &[&format!("replica=\"{id}\"")]);
+    assert_eq!((held("r0"), gateway.status("r0", "routed").await), (0.0, 0.into()));
+    assert!(held("r1") > 0.0);
+}
+
+/// S60
+#[tokio::test]
+async fn replicas_that_come_and_go_leave_nothing_behind() {
+    let upstream = Upstream::ok().await;
+    let stays = format!("{{id: stays, url: {}}}", upstream.url());
+    let gateway = Gateway::start(&format!("replicas: [{stays}]")).await;
+    gateway.chat("hi").await;
+    gateway.is_at_rest().await;
+    let before = gateway.metrics().await.series();
+    for i in 0..300 {
+        gateway.apply(&format!("replicas: [{stays}, {{id: fresh-{i}, url: {}/{i}}}]", upstream.url()));
+        if i % 50 == 0 {
+            for prompt in 0..8 {
+                gateway.chat(&format!("prompt {prompt}")).await;
+            }
+        }
+    }
+    gateway.apply(&format!("replicas: [{stays}]"));
+    gateway.is_at_rest().await;
+    let page = gateway.metrics().await;
+    let added: Vec<_> = page.series().difference(&before).filter(|series| series.contains("fresh")).cloned().collect();
+    assert_eq!(added, Vec::<String>::new());
+}

@@ -114,3 +114,22 @@ async fn an_error_inside_the_stream_passes_and_is_counted() {
     assert!(answer.is_complete && answer.text() == events.concat() + DONE, "{answer:?}");
     gateway.has_ended("error_in_stream", 1).await;
 }
+
+/// S46: nothing is decoded, so coding, length and bytes agree, and nothing waits for more.
+#[tokio::test]
+async fn a_compressed_stream_passes_as_it_comes() {
+    let gate = Gate::new();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {EVENT_STREAM}\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    let (first, second) = ("\x1f\x08 first part", "second part");
+    let upstream = Upstream::always(Reply::raw(head).chunk(first).wait(&gate).chunk(second).end()).await;
+    let gateway = Gateway::before(&[&upstream]).await;
+    let mut answer = stream(&gateway, "hi").await.streaming().await;
+    assert_eq!(answer.headers["content-encoding"], "gzip");
+    answer.brings(first).await;
+    gate.open();
+    let rest = answer.rest().await;
+    assert!(rest.is_complete && rest.text() == second, "{rest:?}");
+    gateway.has_ended("ok", 1).await;
+}

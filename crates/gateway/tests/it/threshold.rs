@@ -82,3 +82,35 @@ async fn the_home_gets_the_next_request_when_it_is_under_its_threshold_again() {
     gateway.is_at_rest().await;
     assert_eq!(gateway.chat("hot").await.replica(), home);
 }
+
+/// S22: rounds of health checks do not touch counters, so what is full stays full.
+#[tokio::test]
+async fn a_full_home_is_spilled_from_however_often_it_is_checked() {
+    let gate = Gate::new();
+    let (a, b) = (
+        Upstream::always(Reply::json(200, "{}").after(&gate)).await,
+        Upstream::always(Reply::json(200, "{}").after(&gate)).await,
+    );
+    let settings = format!("health: {{interval_ms: 10}}\nrouting: {{concurrency_threshold: 20}}\n{}", replicas(&[&a, &b]));
+    let gateway = Gateway::start(&settings).await;
+    gateway.becomes("r0", "ready").await;
+    gateway.becomes("r1", "ready").await;
+    let mut calls = Vec::new();
+    for i in 0..20 {
+        calls.push(hot(&gateway, i).await);
+    }
+    until("the home is full", async || a.in_flight().max(b.in_flight()) == 20).await;
+    let (a_probes, b_probes) = (a.probes(), b.probes());
+    until("both were checked", async || a.probes() > a_probes + 3 && b.probes() > b_probes + 3).await;
+    for i in 20..40 {
+        calls.push(hot(&gateway, i).await);
+    }
+    until("all have arrived", async || a.in_flight() + b.in_flight() == 40).await;
+    assert_eq!((a.in_flight(), b.in_flight()), (20, 20));
+    assert_eq!((gateway.in_flight("r0").await, gateway.in_flight("r1").await), (20, 20));
+    gate.open();
+    for call in calls {
+        call.answer().await;
+    }
+    gateway.is_at_rest().await;
+}

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
+use http::Method;
 use kvroute_gateway::config::{self, Config};
 use kvroute_gateway::server::Running;
 use serde_json::Value;
 
-use super::{Answer, Page, Upstream, get, post, until};
+use super::client::Streaming;
+use super::{Answer, Call, Page, Upstream, get, post, request, streamed_chat, until};
 
 /// A gateway that serves.
 pub(crate) struct Gateway(Running);
@@ -47,6 +49,24 @@ impl Gateway {
         post(self.address(), "/v1/chat/completions", super::chat(text)).await
     }
 
+    /// A chat request on its way, its answer not read yet.
+    pub(crate) async fn ask(&self, text: &str) -> Call {
+        let json = [("content-type", "application/json")];
+        Call::start(self.address(), request(Method::POST, "/v1/chat/completions", &json, super::chat(text))).await
+    }
+
+    /// A streamed answer to a chat request, of which the head has come.
+    pub(crate) async fn stream(&self, text: &str) -> Streaming {
+        let json = [("content-type", "application/json")];
+        let sent = request(Method::POST, "/v1/chat/completions", &json, streamed_chat(text));
+        Call::start(self.address(), sent).await.streaming().await
+    }
+
+    /// Sends `POST /api/v1/replicas/` and the rest of the path to the admin port.
+    pub(crate) async fn admin(&self, rest: &str) -> Answer {
+        post(self.admin_address(), &format!("/api/v1/replicas/{rest}"), "").await
+    }
+
     /// The metrics page, from the admin port.
     pub(crate) async fn metrics(&self) -> Page {
         Page(get(self.admin_address(), "/metrics").await.text().to_owned())
@@ -57,6 +77,11 @@ impl Gateway {
         let replicas = get(self.admin_address(), "/api/v1/replicas").await.json();
         let replica = replicas.as_array().unwrap().iter().find(|replica| replica["id"] == id);
         replica.unwrap_or_else(|| panic!("no {id}: {replicas}"))[member].clone()
+    }
+
+    /// Waits until a replica is in this state.
+    pub(crate) async fn becomes(&self, id: &str, state: &str) {
+        until(&format!("{id} is {state}"), async || self.status(id, "state").await == state).await;
     }
 
     /// What is in flight on a replica, as the API and the metrics agree to tell.

@@ -3,13 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -183,13 +183,22 @@ struct Seen {
     in_flight: AtomicUsize,
     cut_off: AtomicUsize,
     probes: AtomicUsize,
-    is_unwell: AtomicBool,
+    /// How health checks are answered; well unless said otherwise.
+    check: Mutex<Option<Reply>>,
 }
 
 impl Upstream {
     /// A server that answers each request as the script says; health checks it answers itself.
     pub(crate) async fn start(script: impl Fn(&Arrived) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1:0", script).await
+    }
+
+    /// Such a server at an address of the test's choice.
+    pub(crate) async fn start_at(
+        address: impl ToSocketAddrs,
+        script: impl Fn(&Arrived) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
         let (shared, script): (_, Arc<Script>) = (seen.clone(), Arc::new(script));
@@ -206,6 +215,12 @@ impl Upstream {
     /// A server that gives every request this answer.
     pub(crate) async fn always(reply: Reply) -> Self {
         Self::start(move |_| reply.clone()).await
+    }
+
+    /// A server that gives its first request the first of these answers, and so on; the last is for all that follow.
+    pub(crate) async fn in_turn(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let (replies, next) = (replies.into_iter().collect::<Vec<_>>(), AtomicUsize::new(0));
+        Self::start(move |_| replies[next.fetch_add(1, SeqCst).min(replies.len() - 1)].clone()).await
     }
 
     /// A server that gives every request a small answer.
@@ -255,7 +270,12 @@ impl Upstream {
 
     /// Says how health checks are answered from now on.
     pub(crate) fn set_healthy(&self, is_healthy: bool) {
-        self.seen.is_unwell.store(!is_healthy, SeqCst);
+        self.answer_checks(Reply::json(if is_healthy { 200 } else { 503 }, "{}"));
+    }
+
+    /// Says exactly how health checks are answered from now on.
+    pub(crate) fn answer_checks(&self, reply: Reply) {
+        *self.seen.check.lock() = Some(reply);
     }
 
     /// Waits for that many requests.
@@ -271,9 +291,11 @@ impl Seen {
             let arrived = Arrived { connection, head, body };
             if matches!(arrived.target(), "/health" | "/ping") {
                 self.probes.fetch_add(1, SeqCst);
-                let status = if self.is_unwell.load(SeqCst) { 503 } else { 200 };
-                let _ = perform(&mut wire, Reply::json(status, "{}")).await;
-                continue;
+                let reply = self.check.lock().clone().unwrap_or_else(|| Reply::json(200, "{}"));
+                match perform(&mut wire, reply).await {
+                    Ok(End::Open) => continue,
+                    _ => return,
+                }
             }
             let reply = script(&arrived);
             self.in_flight.fetch_add(1, SeqCst);
