@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpListener;
@@ -29,6 +29,8 @@ use crate::{admin, request};
 /// Silence after which the system asks whether a client is still there: one that vanished would hold its place on a
 /// replica for as long as the answer takes.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// Requests at a time on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 1_024;
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -137,6 +139,21 @@ where
     Ok(Listening { address, stop, accepting })
 }
 
+/// HTTP/1.1, and HTTP/2 where the client begins with it.
+fn http(limits: ConnectionLimits) -> auto::Builder<TokioExecutor> {
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle)
+        .max_buf_size(limits.head_bytes_max)
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE)
+        .max_header_list_size(limits.head_bytes_max as u32)
+        .max_concurrent_streams(STREAMS_MAX);
+    http
+}
+
 async fn accept<F, A>(
     listener: TcpListener,
     mut stopped: oneshot::Receiver<()>,
@@ -149,8 +166,7 @@ where
     A: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let open = GracefulShutdown::new();
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(limits.head_bytes_max);
+    let http = http(limits);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -172,7 +188,7 @@ where
             let answer = answer(gateway.clone(), request);
             async move { Ok::<_, Infallible>(answer.await) }
         });
-        let connection = open.watch(http.serve_connection(TokioIo::new(socket), service));
+        let connection = open.watch(http.serve_connection(TokioIo::new(socket), service).into_owned());
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection ended");

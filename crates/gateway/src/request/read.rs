@@ -63,8 +63,9 @@ pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Sna
         }
         return Err(Refusal::body_too_large(bytes_max));
     }
-    let mut scanner = is_scannable(headers)
-        .then(|| RequestScanner::new(HashingSink(Box::new(PromptHasher::new(snapshot.prompt.clone()))), Limits::default()));
+    let mut scanner = is_scannable(headers).then(|| {
+        RequestScanner::new(HashingSink(Box::new(PromptHasher::new(snapshot.prompt.clone()))), Limits::default())
+    });
     let mut pieces = Pieces::default();
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
     loop {

@@ -172,7 +172,7 @@ async fn a_model_whose_replicas_are_all_ejected_is_unavailable_and_one_that_neve
 async fn a_replica_that_hangs_holds_up_nobody_but_its_own_requests() {
     let (hanging, good) = (Upstream::always(Reply::default().never()).await, Upstream::ok().await);
     let listed = replicas(&[&hanging, &good]);
-    let gateway = Gateway::start(&format!("{IN_TURN}timeouts: {{first_byte_ms: 1500}}\n{listed}")).await;
+    let gateway = Gateway::start(&format!("{IN_TURN}timeouts: {{first_byte_ms: 800}}\n{listed}")).await;
     let begun = Instant::now();
     let mut calls = Vec::new();
     for _ in 0..2 * FAILURES {
@@ -180,7 +180,7 @@ async fn a_replica_that_hangs_holds_up_nobody_but_its_own_requests() {
     }
     until("both have their half", async || hanging.count() == FAILURES && good.count() == FAILURES).await;
     gateway.has_ended("ok", FAILURES).await;
-    assert!(begun.elapsed() < Duration::from_millis(1_500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(800), "{:?}", begun.elapsed());
     let mut statuses = Vec::new();
     for call in calls {
         statuses.push(call.answer().await.status.as_u16());

@@ -95,6 +95,8 @@ async fn a_replica_that_resets_frees_the_place() {
 async fn a_retry_frees_the_place_it_left() {
     let gate = Gate::new();
     let upstream = Upstream::always(Reply::json(200, "{}").after(&gate)).await;
+    // Were it known to be well, it would be preferred to the one that refuses.
+    upstream.answer_checks(Reply::default().never());
     let refusing = Refusing::new();
     let gateway = Gateway::start(&format!(
         "replicas: [{{id: bad, url: {}}}, {{id: good, url: {}}}]\nrouting: {{strategy: round_robin}}",

@@ -66,8 +66,7 @@ async fn a_request_lost_on_a_connection_that_was_long_unused_is_sent_once_more()
 #[tokio::test]
 async fn an_unused_connection_is_given_up_after_its_time() {
     let upstream = Upstream::ok().await;
-    let gateway =
-        Gateway::start(&format!("timeouts: {{pool_idle_ms: 30}}\nreplicas: [{}]", upstream.url())).await;
+    let gateway = Gateway::start(&format!("timeouts: {{pool_idle_ms: 30}}\nreplicas: [{}]", upstream.url())).await;
     for pause_ms in [0, 150, 150] {
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         assert_eq!(gateway.chat("hi").await.status, 200);

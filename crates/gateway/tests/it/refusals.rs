@@ -17,9 +17,16 @@ fn native_error(answer: &Answer, status: u16, error_type: &str) -> Value {
     answer.json()
 }
 
+/// A server that answers no health checks: one that does would be preferred to those that refuse connections.
+async fn unchecked() -> Upstream {
+    let upstream = Upstream::ok().await;
+    upstream.answer_checks(Reply::default().never());
+    upstream
+}
+
 #[tokio::test]
 async fn a_replica_that_refuses_the_connection_is_passed_over() {
-    let upstream = Upstream::ok().await;
+    let upstream = unchecked().await;
     let (first, second) = (Refusing::new(), Refusing::new());
     let listed = [("bad1", first.url()), ("bad2", second.url()), ("good", upstream.url())];
     let listed = listed.map(|(id, url)| format!("{{id: {id}, url: {url}}}")).join(", ");
@@ -47,7 +54,7 @@ async fn a_replica_that_refuses_the_connection_is_passed_over() {
 
 #[tokio::test]
 async fn the_body_of_a_retry_is_complete() {
-    let upstream = Upstream::ok().await;
+    let upstream = unchecked().await;
     let refusing = Refusing::new();
     let gateway = Gateway::start(&format!(
         "replicas: [{}, {}]\nrouting: {{strategy: round_robin}}",

@@ -106,6 +106,8 @@ async fn strategy_and_limits_change_at_once() {
 #[tokio::test]
 async fn a_removed_replica_leaves_no_series_behind() {
     let (upstream, refusing) = (Upstream::ok().await, Refusing::new());
+    // Were it known to be well, it would be preferred to the one that refuses.
+    upstream.answer_checks(Reply::default().never());
     let stays = format!("{{id: stays, url: {}}}", upstream.url());
     let spilling = "routing: {concurrency_threshold: 1}\n";
     // Prompts are kept in flight, so that those whose home is the refusing replica spill from it too.
@@ -163,6 +165,8 @@ async fn a_replica_that_is_removed_when_idle_comes_back_as_a_new_one() {
     }
     gateway.is_at_rest().await;
     gateway.apply(&format!("{TURNS}replicas: [{{id: r1, url: {}}}]", b.url()));
+    let checks = b.probes();
+    until("its last check has ended", async || b.probes() > checks + 3).await;
     gateway.apply(&both);
     let page = gateway.metrics().await;
     let held = |id: &str| page.sum("kvroute_replica_predicted_blocks", &[&format!("replica=\"{id}\"")]);

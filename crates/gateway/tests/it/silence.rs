@@ -54,10 +54,10 @@ async fn a_native_stream_that_goes_silent_ends_with_an_exception() {
     let (mut decoder, mut frames) = (Decoder::new(), Vec::new());
     decoder.feed(&answer.body, &mut frames).unwrap();
     assert!(answer.is_complete && decoder.is_between_frames());
-    assert_eq!(frames.iter().map(|frame| frame.header(":exception-type")).collect::<Vec<_>>(), [
-        None,
-        Some("ModelStreamError")
-    ]);
+    assert_eq!(
+        frames.iter().map(|frame| frame.header(":exception-type")).collect::<Vec<_>>(),
+        [None, Some("ModelStreamError")]
+    );
     gateway.has_ended("broken_off", 1).await;
     gateway.is_at_rest().await;
 }

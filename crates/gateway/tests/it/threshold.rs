@@ -91,7 +91,8 @@ async fn a_full_home_is_spilled_from_however_often_it_is_checked() {
         Upstream::always(Reply::json(200, "{}").after(&gate)).await,
         Upstream::always(Reply::json(200, "{}").after(&gate)).await,
     );
-    let settings = format!("health: {{interval_ms: 10}}\nrouting: {{concurrency_threshold: 20}}\n{}", replicas(&[&a, &b]));
+    let settings =
+        format!("health: {{interval_ms: 10}}\nrouting: {{concurrency_threshold: 20}}\n{}", replicas(&[&a, &b]));
     let gateway = Gateway::start(&settings).await;
     gateway.becomes("r0", "ready").await;
     gateway.becomes("r1", "ready").await;
