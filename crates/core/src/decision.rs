@@ -124,7 +124,7 @@ pub enum Drop {
     NoCopy,
     /// It does not have the adapter.
     NoAdapter,
-    /// It does not speak an API that has a path for this request.
+    /// It does not speak an API that has a path for this request, or keeps no sessions where one is to be opened.
     NoPath,
     /// This request was tried there.
     Tried,
@@ -163,6 +163,8 @@ pub enum Reason {
     Cold,
     /// The session's home.
     Session,
+    /// The replica that keeps what the request goes on with.
+    Pinned,
     /// The home copy is at its threshold: another copy on the same replica.
     SpillCopy,
     /// The home is at its threshold: the least outstanding place under its own.
@@ -179,10 +181,11 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::PrefixHit,
         Reason::Cold,
         Reason::Session,
+        Reason::Pinned,
         Reason::SpillCopy,
         Reason::SpillConcurrency,
         Reason::SpillSaturated,
@@ -197,6 +200,7 @@ impl Reason {
             Reason::PrefixHit => "prefix_hit",
             Reason::Cold => "cold",
             Reason::Session => "session",
+            Reason::Pinned => "pinned",
             Reason::SpillCopy => "spill_copy",
             Reason::SpillConcurrency => "spill_concurrency",
             Reason::SpillSaturated => "spill_saturated",

@@ -129,7 +129,11 @@ fn variant_of(
             Some(position.ok_or_else(|| NoRoute::UnknownVariant(name.clone()))?)
         }
     };
-    match (needs.component, named) {
+    let pinned = facts.pinned.as_ref().filter(|_| named.is_none());
+    let keeper = pinned.and_then(|id| {
+        endpoint.variants.iter().position(|variant| variant.replicas.iter().any(|replica| replica.id == *id))
+    });
+    match (needs.component, named.or(keeper)) {
         (Some(component), Some(index)) if component.variant != index => Err(NoRoute::ComponentElsewhere {
             component: component.name.clone(),
             variant: endpoint.variants[index].name.to_string(),
@@ -172,6 +176,9 @@ fn pick(
     candidates: &mut [Candidate],
     entropy: &mut Entropy,
 ) -> Pick {
+    if let Some(pick) = pinned(variant, facts, candidates) {
+        return pick;
+    }
     let routing = &variant.routing;
     let threshold = routing.prefix_aware.concurrency_threshold;
     let key = match routing.strategy {
@@ -189,6 +196,14 @@ fn pick(
         Strategy::Session => session::pick(candidates, threshold, entropy),
         _ => prefix_aware::pick(candidates, threshold, entropy),
     }
+}
+
+/// The replica that keeps what the request goes on with, if it can be asked: the least busy of its places.
+fn pinned(variant: &Variant, facts: &RequestFacts, candidates: &[Candidate]) -> Option<Pick> {
+    let id = facts.pinned.as_ref()?;
+    let there = eligible(candidates).filter(|(_, candidate)| variant.replicas[candidate.replica].id == *id);
+    let (index, _) = there.min_by_key(|(_, candidate)| candidate.in_flight)?;
+    Some(Pick { index, reason: Reason::Pinned, home: Some(index) })
 }
 
 /// What counts the requests of a candidate.

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::config::{self, Change, Config};
+use crate::keepers::Keepers;
 use crate::monitor::Monitors;
 use crate::request::call::Probe;
 use crate::response::body::ResponseBody;
@@ -25,6 +26,7 @@ pub struct Gateway {
     monitors: Mutex<Monitors>,
     draining: AtomicBool,
     retries: RetryBudget,
+    keepers: Keepers,
 }
 
 impl Gateway {
@@ -39,6 +41,7 @@ impl Gateway {
             monitors: Mutex::default(),
             draining: AtomicBool::new(false),
             retries: RetryBudget::default(),
+            keepers: Keepers::default(),
         };
         gateway.monitors.lock().follow(&gateway.snapshot());
         Arc::new(gateway)
@@ -85,6 +88,11 @@ impl Gateway {
     /// What all retries may cost.
     pub(crate) fn retries(&self) -> &RetryBudget {
         &self.retries
+    }
+
+    /// Who keeps what.
+    pub(crate) fn keepers(&self) -> &Keepers {
+        &self.keepers
     }
 
     /// From now on the gateway says that it is not ready.

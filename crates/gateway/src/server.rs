@@ -8,6 +8,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -154,6 +155,15 @@ fn http(limits: ConnectionLimits) -> auto::Builder<TokioExecutor> {
     http
 }
 
+/// Ready when a connection is to be given up because it has not begun a request in time. The HTTP library watches the
+/// time only once it knows which version is spoken.
+async fn never_asks(idle: Duration, has_asked: Arc<AtomicBool>) {
+    tokio::time::sleep(idle).await;
+    if has_asked.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+}
+
 async fn accept<F, A>(
     listener: TcpListener,
     mut stopped: oneshot::Receiver<()>,
@@ -184,14 +194,20 @@ where
         let _ = socket.set_nodelay(true);
         let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         let gateway = gateway.clone();
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let give_up = never_asks(limits.idle, has_asked.clone());
         let service = service_fn(move |request| {
+            has_asked.store(true, Ordering::Relaxed);
             let answer = answer(gateway.clone(), request);
             async move { Ok::<_, Infallible>(answer.await) }
         });
         let connection = open.watch(http.serve_connection(TokioIo::new(socket), service).into_owned());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "connection ended");
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(%error, "connection ended");
+                },
+                () = give_up => {}
             }
         });
     }

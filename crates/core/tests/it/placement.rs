@@ -203,6 +203,19 @@ fn traffic_that_names_no_variant_splits_by_weight_and_a_named_one_is_obeyed() {
 }
 
 #[test]
+fn what_goes_on_with_something_goes_to_whoever_keeps_it_however_busy_and_elsewhere_only_if_that_is_gone() {
+    let one = variant("one", routing(Strategy::PrefixAware, 1), vec![replica("a"), replica("b")]);
+    let two = variant("two", routing(Strategy::Random, 1), vec![replica("c"), replica("d")]);
+    let endpoint = endpoint(vec![one, two]);
+    let pinned = RequestFacts { pinned: Some("d".into()), ..facts("x") };
+    let open: Vec<_> = (0..10).map(|n| place(&endpoint, &pinned, n)).collect();
+    assert!(open.iter().all(|(d, _)| (d.variant, d.choice.replica, d.reason) == (1, 1, Reason::Pinned)));
+    endpoint.variants[1].replicas[1].live.set_health(Health::Down);
+    let (decision, _place) = place(&endpoint, &pinned, 1);
+    assert_ne!(decision.reason, Reason::Pinned);
+}
+
+#[test]
 fn traffic_avoids_a_variant_that_cannot_serve_it() {
     let up = variant("up", routing(Strategy::LeastOutstanding, 32), vec![replica("a")]);
     let down = variant("down", routing(Strategy::LeastOutstanding, 32), vec![replica("b")]);

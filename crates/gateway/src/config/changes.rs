@@ -275,10 +275,11 @@ impl Diff {
     }
 
     fn replica(&mut self, subject: &Subject, old: &Replica, new: &Replica) {
-        let Replica { id: _, url, weight, api, api_key, labels } = old;
+        let Replica { id: _, url, weight, api, stateful_sessions, api_key, labels } = old;
         self.set_shown(subject, "url", url, &new.url);
         self.set_shown(subject, "weight", weight, &new.weight);
         self.set(subject, "api", api, &new.api, |api| api.as_str().to_owned());
+        self.set_shown(subject, "stateful_sessions", stateful_sessions, &new.stateful_sessions);
         self.set(subject, "api_key", api_key, &new.api_key, |key| optional(key.as_ref()));
         self.set(subject, "labels", labels, &new.labels, |labels| {
             let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();

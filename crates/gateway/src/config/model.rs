@@ -153,6 +153,9 @@ pub struct Replica {
     pub weight: f64,
     /// Which API it speaks. Default `openai`.
     pub api: Api,
+    /// Whether its container keeps SageMaker's stateful sessions. Only then does it get the session header, which others
+    /// refuse. Default false.
+    pub stateful_sessions: bool,
     /// Sent as a bearer token with every request to this replica.
     pub api_key: Option<Secret>,
     /// Free text pairs for people and dashboards. Default empty.

@@ -46,10 +46,13 @@ fn routing_words(routing: &Routing) -> String {
 }
 
 fn replica_line(replica: &Replica) -> String {
-    let Replica { id, url, weight, api, api_key, labels } = replica;
+    let Replica { id, url, weight, api, stateful_sessions, api_key, labels } = replica;
     let mut line = format!("replica {id}: {url}, {}", api.as_str());
     if *weight != 1.0 {
         line.push_str(&format!(", weight {weight}"));
+    }
+    if *stateful_sessions {
+        line.push_str(", stateful sessions");
     }
     if api_key.is_some() {
         line.push_str(", with api key");

@@ -9,6 +9,8 @@ use super::call::{Api, Inference};
 use super::headers::Params;
 use super::read::Received;
 use crate::config;
+use crate::gateway::Gateway;
+use crate::keepers::Kind;
 use crate::snapshot::Snapshot;
 
 /// Seeds of hashes of names, so that a session called like a tenant is not that tenant.
@@ -18,6 +20,7 @@ const SALT_SEED: u64 = 3;
 
 /// The facts of a request to the endpoint at `index`.
 pub(crate) fn of(
+    gateway: &Gateway,
     snapshot: &Snapshot,
     index: usize,
     call: &Inference,
@@ -33,6 +36,7 @@ pub(crate) fn of(
     let session = header(headers, &endpoint.routing.session_header)
         .or(params.session.as_deref().map(str::as_bytes))
         .or(cache_key);
+    let keeper = params.session.as_deref().and_then(|id| gateway.keepers().of(&endpoint.name, Kind::Session, id));
     let salt = fields.and_then(|fields| fields.cache_salt.as_deref());
 
     let mut facts = RequestFacts {
@@ -41,6 +45,7 @@ pub(crate) fn of(
         component: params.component.clone(),
         tenant: tenant.map(|tenant| hash::bytes(tenant, seeded(TENANT_SEED))),
         session: session.map(|session| hash::bytes(session, seeded(SESSION_SEED))),
+        pinned: keeper,
         cache_salt: salt.map(|salt| hash::bytes(salt.as_bytes(), seeded(SALT_SEED))),
         prompt_tokens_estimated: tokens_of_bytes(received.prompt.text_bytes),
         streams: call.streams || fields.is_some_and(|fields| fields.stream),

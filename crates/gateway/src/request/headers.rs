@@ -56,7 +56,10 @@ const NATIVE: [HeaderName; 9] = [
 pub(crate) struct Params {
     pub(crate) variant: Option<String>,
     pub(crate) component: Option<String>,
+    /// The stateful session it belongs to.
     pub(crate) session: Option<String>,
+    /// A session is to be opened.
+    pub(crate) opens_session: bool,
 }
 
 impl Params {
@@ -72,6 +75,7 @@ impl Params {
             variant: read.target_variant.map(str::to_owned),
             component: read.inference_component.map(str::to_owned),
             session: read.session_id.map(str::to_owned),
+            opens_session: read.new_session,
         })
     }
 }
@@ -87,8 +91,8 @@ pub(crate) fn forwarded(headers: &HeaderMap, with_authorization: bool) -> Header
 }
 
 /// The headers of a native request that reach a replica. The wanted media type of a streamed answer has a header of its
-/// own there.
-pub(crate) fn forwarded_native(headers: &HeaderMap, streams: bool) -> HeaderMap {
+/// own there. The session reaches only replicas that keep some: others refuse a request that has one.
+pub(crate) fn forwarded_native(headers: &HeaderMap, streams: bool, keeps_sessions: bool) -> HeaderMap {
     let mut forwarded = HeaderMap::with_capacity(NATIVE.len() + 2);
     for name in &NATIVE {
         if let Some(value) = headers.get(name) {
@@ -98,6 +102,9 @@ pub(crate) fn forwarded_native(headers: &HeaderMap, streams: bool) -> HeaderMap 
     let accept = if streams { HeaderName::from_static(names::SAGEMAKER_ACCEPT) } else { header::ACCEPT };
     if let Some(accept) = headers.get(accept) {
         forwarded.insert(header::ACCEPT, accept.clone());
+    }
+    if let Some(session) = headers.get(names::SESSION_ID).filter(|_| keeps_sessions) {
+        forwarded.insert(names::SESSION_ID, session.clone());
     }
     // Engines insist on a media type, which boto3 sends only when told to.
     forwarded.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
@@ -177,7 +184,8 @@ mod tests {
         ]);
         let attributes = ("x-amzn-sagemaker-custom-attributes", "a=b");
         let json = ("content-type", "application/json");
-        assert_eq!(forwarded_native(&sent, true), map(&[json, attributes, ("accept", "text/plain")]));
-        assert_eq!(forwarded_native(&sent, false), map(&[json, attributes, ("accept", "image/png")]));
+        let session = ("x-amzn-sagemaker-session-id", "s");
+        assert_eq!(forwarded_native(&sent, true, false), map(&[json, attributes, ("accept", "text/plain")]));
+        assert_eq!(forwarded_native(&sent, false, true), map(&[json, attributes, ("accept", "image/png"), session]));
     }
 }

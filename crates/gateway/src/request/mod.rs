@@ -66,9 +66,18 @@ async fn infer(
     let received = read::body(&head.headers, body, snapshot).await?;
     let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
-    let facts = facts::of(snapshot, index, &call, &head.headers, &params, &received);
-    let errand =
-        Errand { gateway, snapshot, index, call: &call, head: &head, facts: &facts, received: &received, arrived };
+    let facts = facts::of(gateway, snapshot, index, &call, &head.headers, &params, &received);
+    let errand = Errand {
+        gateway,
+        snapshot,
+        index,
+        call: &call,
+        head: &head,
+        facts: &facts,
+        received: &received,
+        opens_session: params.opens_session,
+        arrived,
+    };
     errand.run().await
 }
 

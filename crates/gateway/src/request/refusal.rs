@@ -180,6 +180,12 @@ impl Refusal {
         Self::new(RefusalKind::Invalid, message)
     }
 
+    pub(crate) fn no_sessions() -> Self {
+        let message =
+            "no replica that can take the request keeps sessions; set `stateful_sessions: true` on those that do";
+        Self::new(RefusalKind::Invalid, message)
+    }
+
     pub(crate) fn body_too_large(bytes_max: u64) -> Self {
         let message = format!("the body is larger than {bytes_max} bytes, the limit `limits.body_bytes_max`");
         Self::new(RefusalKind::BodyTooLarge, message)

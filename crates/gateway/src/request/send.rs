@@ -50,6 +50,8 @@ pub(super) struct Errand<'a> {
     pub(super) head: &'a http::request::Parts,
     pub(super) facts: &'a RequestFacts,
     pub(super) received: &'a Received,
+    /// Whether only a replica that keeps sessions can answer.
+    pub(super) opens_session: bool,
     pub(super) arrived: Instant,
 }
 
@@ -122,7 +124,10 @@ impl Errand<'_> {
     /// Decides, and takes the place.
     fn place(&self, attempts: Attempts<'_>) -> Result<Routed, NoRoute> {
         let before = Instant::now();
-        let has_path = |target: TargetId| self.path(self.snapshot.target(target)).is_ok();
+        let has_path = |target: TargetId| {
+            let target = self.snapshot.target(target);
+            self.path(target).is_ok() && (target.keeps_sessions || !self.opens_session)
+        };
         let moment = self.gateway.clock().moment();
         let routed = router::route(self.endpoint(), self.facts, &has_path, attempts, moment)?;
         self.gateway.telemetry().decided(self.endpoint(), &routed.decision, before.elapsed());
@@ -143,6 +148,7 @@ impl Errand<'_> {
     fn no_route(&self, why: &NoRoute) -> Refusal {
         let mut targets = self.endpoint().variants.iter().flat_map(|v| &v.replicas).map(|r| r.target);
         match targets.next().map(|target| self.path(self.snapshot.target(target))) {
+            _ if self.opens_session => Refusal::no_sessions(),
             Some(Err(refusal)) if targets.all(|target| self.path(self.snapshot.target(target)).is_err()) => refusal,
             _ => Refusal::no_route(why),
         }
@@ -192,7 +198,7 @@ impl Errand<'_> {
         let endpoint = self.snapshot.endpoint_config(self.index);
         let mut headers = match self.call.api {
             Api::OpenAi => headers::forwarded(&self.head.headers, endpoint.forward_authorization),
-            Api::SageMaker => headers::forwarded_native(&self.head.headers, self.call.streams),
+            Api::SageMaker => headers::forwarded_native(&self.head.headers, self.call.streams, target.keeps_sessions),
         };
         if self.call.api == Api::SageMaker && target.api == config::Api::OpenAi {
             // The body's shape chose the path, so JSON it is, whatever the client called it: curl calls it a form.

@@ -16,10 +16,12 @@ use kvroute_core::prompt::PrefixChain;
 use kvroute_core::router::Routed;
 use kvroute_core::routing::Strategy;
 use kvroute_wire::response::Usage;
+use kvroute_wire::sagemaker::header as names;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::observer::Seen;
 use crate::gateway::Gateway;
+use crate::keepers::Kind;
 use crate::request::call::Api;
 use crate::request::{Refusal, RefusalKind};
 use crate::telemetry::{RequestLabels, StageLabels, StrategyLabels, TokenLabels, VariantLabels};
@@ -209,6 +211,18 @@ impl Exchange {
         self.code = status.as_u16();
         if let Some(engine) = self.engine() {
             engine.answered();
+        }
+    }
+
+    /// Remembers which replica keeps the session that its answer opens, and forgets one that it closes.
+    pub(crate) fn keep_session(&self, answer: &HeaderMap) {
+        let id = |name: &str| answer.get(name)?.to_str().ok()?.split(';').next().map(str::trim);
+        let (keepers, labels) = (self.gateway.keepers(), &self.target.labels);
+        if let Some(id) = id(names::NEW_SESSION_ID) {
+            keepers.keeps(&labels.endpoint, Kind::Session, id, labels.replica.clone());
+        }
+        if let Some(id) = id(names::CLOSED_SESSION_ID) {
+            keepers.forget(&labels.endpoint, Kind::Session, id);
         }
     }
 

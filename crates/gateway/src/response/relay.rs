@@ -33,11 +33,13 @@ const ERROR_BYTES_MAX: usize = 64 << 10;
 const ERROR_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Of a container's answer, what a native client gets to see.
-const NATIVE: [HeaderName; 5] = [
+const NATIVE: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
     HeaderName::from_static(names::CUSTOM_ATTRIBUTES),
+    HeaderName::from_static(names::NEW_SESSION_ID),
+    HeaderName::from_static(names::CLOSED_SESSION_ID),
     HeaderName::from_static("x-request-id"),
 ];
 
@@ -74,6 +76,7 @@ pub(crate) async fn answer(
 }
 
 fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
+    exchange.keep_session(answer);
     let mut headers = HeaderMap::with_capacity(8);
     for name in &NATIVE {
         if let Some(value) = answer.get(name) {

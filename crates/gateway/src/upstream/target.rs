@@ -18,6 +18,8 @@ pub(crate) struct Target {
     pub(crate) url: ReplicaUrl,
     /// Which API it speaks.
     pub(crate) api: Api,
+    /// Whether it keeps SageMaker's stateful sessions.
+    pub(crate) keeps_sessions: bool,
     /// Its place in the fleet, as metrics name it.
     pub(crate) labels: ReplicaLabels,
     /// The replica's id, for the response header.
@@ -63,6 +65,7 @@ impl Target {
             labels,
             url: url.clone(),
             api: replica.api,
+            keeps_sessions: replica.stateful_sessions,
             replica: HeaderValue::try_from(replica.id.as_str()).expect("ids are visible ASCII"),
             authorization,
             engine,
@@ -72,8 +75,8 @@ impl Target {
 
     /// Whether requests to the two are alike in everything.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (&self.url, self.api, &self.replica, &self.authorization)
-            == (&other.url, other.api, &other.replica, &other.authorization)
+        (&self.url, self.api, self.keeps_sessions, &self.replica, &self.authorization)
+            == (&other.url, other.api, other.keeps_sessions, &other.replica, &other.authorization)
     }
 
     /// The address of `path` there, or `None` if the two do not make a URI.

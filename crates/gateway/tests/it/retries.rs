@@ -127,6 +127,8 @@ async fn a_stream_that_cannot_begin_at_one_replica_begins_at_another_or_is_a_pla
     let events = [content("one"), DONE.to_owned()].concat();
     let good = Upstream::always(Reply::chunked(EVENT_STREAM).chunk(&events).end()).await;
     let full = Upstream::always(busy(503, None)).await;
+    // Were they known to be well, they would be preferred to the one that refuses connections.
+    [&good, &full].iter().for_each(|upstream| upstream.answer_checks(Reply::default().never()));
     for (first, second, status) in [
         (refusing.url(), good.url(), 200),
         (full.url(), good.url(), 200),
@@ -170,6 +172,7 @@ async fn a_retry_stays_within_the_variant_that_the_request_was_given() {
 #[tokio::test]
 async fn a_prompt_that_was_refused_is_believed_to_be_held_only_where_it_was_taken() {
     let (full, good, refusing) = (Upstream::always(busy(503, None)).await, Upstream::ok().await, Refusing::new());
+    [&good, &full].iter().for_each(|upstream| upstream.answer_checks(Reply::default().never()));
     let gateway = Gateway::start(&format!(
         "routing: {{strategy: round_robin}}\nreplicas: [{{id: full, url: {}}}, {{id: gone, url: {}}}, {{id: good, url: {}}}]",
         full.url(),
@@ -180,8 +183,9 @@ async fn a_prompt_that_was_refused_is_believed_to_be_held_only_where_it_was_take
     for i in 0..4 {
         assert_eq!(gateway.chat(&format!("{i}{}", "x".repeat(4000))).await.replica(), "good");
     }
-    assert!(full.count() > 0);
     let page = gateway.metrics().await;
+    let left = |id: &str| page.sum("kvroute_retries_total", &[&format!("replica=\"{id}\"")]);
+    assert!(left("full") > 0.0 && left("gone") > 0.0);
     let held = |id: &str| page.sum("kvroute_replica_predicted_blocks", &[&format!("replica=\"{id}\"")]);
     assert!(held("good") > 0.0);
     assert_eq!((held("full"), held("gone")), (0.0, 0.0));
