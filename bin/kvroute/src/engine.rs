@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use kvroute_engine::model::Preset;
-use kvroute_engine::server::{self, EngineConfig, KvEventsConfig};
+use kvroute_engine::server::{self, AdapterConfig, EngineConfig, KvEventsConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{Failure, runtime};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  kvroute engine --listen 127.0.0.1:8000 --model demo\n  \
-                        kvroute engine --listen 127.0.0.1:8001 --model demo --kv-events 'tcp://*:5557' --kv-replay 'tcp://*:5558'\n\n\
+                        kvroute engine --listen 127.0.0.1:8001 --model demo --kv-events 'tcp://*:5557' --kv-replay 'tcp://*:5558'\n  \
+                        kvroute engine --lora support --lora sales=/adapters/sales --max-loras 2\n\n\
                         All its latencies are simulated.")]
 pub(crate) struct Args {
     /// Where to listen.
@@ -35,12 +36,34 @@ pub(crate) struct Args {
     /// Topic of the KV events.
     #[arg(long, default_value = "", requires = "kv_events")]
     kv_topic: String,
+    /// Load this LoRA adapter; may be given several times. More can be loaded while the engine runs.
+    #[arg(long = "lora", value_name = "NAME[=PATH]", value_parser = adapter)]
+    loras: Vec<AdapterConfig>,
+    /// LoRA adapters that run at a time; requests for others wait.
+    #[arg(long, value_name = "COUNT", default_value_t = Preset::default().adapters_max)]
+    max_loras: u32,
+    /// Let tests make the engine fail, by POST /inject, and read what became of every request, by
+    /// GET /debug/requests. Not where strangers reach it.
+    #[arg(long)]
+    allow_injection: bool,
     /// Ask clients for this bearer token.
     #[arg(long, env = "KVROUTE_ENGINE_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
     /// Chooses the answers.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// A name, and where its weights would be.
+fn adapter(text: &str) -> Result<AdapterConfig, &'static str> {
+    let (name, path) = match text.split_once('=') {
+        Some((name, path)) => (name, path.to_owned()),
+        None => (text, format!("simulated/{text}")),
+    };
+    if name.is_empty() || path.is_empty() {
+        return Err("an adapter needs a name, and a path after =");
+    }
+    Ok(AdapterConfig { name: name.to_owned(), path })
 }
 
 fn preset_names() -> Vec<&'static str> {
@@ -58,7 +81,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let config = EngineConfig {
         listen: args.listen,
         model: args.model,
-        preset,
+        preset: Preset { adapters_max: args.max_loras, ..preset },
+        adapters: args.loras,
+        allow_injection: args.allow_injection,
         speed: args.speed,
         kv_events,
         api_key: args.api_key,

@@ -42,6 +42,7 @@ mod adapters;
 mod engine;
 mod event;
 mod hash;
+mod outcome;
 mod pool;
 mod preset;
 mod request;

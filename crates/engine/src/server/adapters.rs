@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::config::{AdapterConfig, EngineConfig, StartError};
 use super::error::ApiError;
 
 /// More are refused. vLLM has no such limit: there it is the weights that fill memory.
@@ -39,6 +40,15 @@ pub(super) struct Adapters {
 impl Adapters {
     pub(super) fn new(model: &str) -> Self {
         Self { model: model.to_owned(), by_name: BTreeMap::new(), last_id: 0 }
+    }
+
+    /// With those that the configuration names.
+    pub(super) fn configured(config: &EngineConfig) -> Result<Self, StartError> {
+        let mut adapters = Self::new(&config.model);
+        for AdapterConfig { name, path } in &config.adapters {
+            adapters.load(name, path, false).map_err(|error| StartError::Adapter(error.message()))?;
+        }
+        Ok(adapters)
     }
 
     /// The adapter of that name.
@@ -127,9 +137,14 @@ mod tests {
         let mut adapters = Adapters::new("m");
         adapters.load("a", "/a", false).unwrap();
         let long = "x".repeat(TEXT_CHARS_MAX + 1);
-        for (name, path, in_place) in
-            [("", "/p", false), ("b", "", false), ("m", "/p", true), ("a", "/p", false), (&long, "/p", false), ("b", &long, false)]
-        {
+        for (name, path, in_place) in [
+            ("", "/p", false),
+            ("b", "", false),
+            ("m", "/p", true),
+            ("a", "/p", false),
+            (&long, "/p", false),
+            ("b", &long, false),
+        ] {
             assert!(matches!(adapters.load(name, path, in_place), Err(ApiError::UserInput(_))), "{name:?}");
         }
         assert_eq!(adapters.unload("b"), Err(ApiError::NoAdapter("b".to_owned())));

@@ -18,7 +18,12 @@ pub struct EngineConfig {
     pub speed: f64,
     /// Whether and where KV events are published.
     pub kv_events: Option<KvEventsConfig>,
-    /// If set, `/v1/*` and `/invocations` need `authorization: Bearer KEY`.
+    /// Adapters that are loaded from the start; more can be loaded by HTTP. How many run at a time is
+    /// for [`Preset::adapters_max`] to say.
+    pub adapters: Vec<AdapterConfig>,
+    /// Whether `/inject` and `/debug/requests` are there. Whoever reaches them can stop the engine.
+    pub allow_injection: bool,
+    /// If set, all paths that ask for work or change what is there need `authorization: Bearer KEY`.
     pub api_key: Option<String>,
     /// Chooses the answers. Replicas of one model have the same.
     pub seed: u64,
@@ -32,6 +37,15 @@ pub struct EngineConfig {
     pub read_ms_max: u64,
     /// Time that requests have to finish when the engine is shut down.
     pub shutdown_ms_max: u64,
+}
+
+/// A LoRA adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterConfig {
+    /// The name that requests call it by: not the model's, and no other adapter's.
+    pub name: String,
+    /// Where its weights would be. Not read.
+    pub path: String,
 }
 
 /// Where KV events go, in the words of vLLM's `--kv-events-config`.
@@ -70,6 +84,9 @@ pub enum StartError {
         /// What ZeroMQ says.
         source: zeromq::ZmqError,
     },
+    /// An adapter cannot be loaded; says why.
+    #[error("{0}")]
+    Adapter(String),
     /// A setting has a value without meaning; says which.
     #[error("{0}")]
     Setting(&'static str),
@@ -83,6 +100,8 @@ impl Default for EngineConfig {
             preset: Preset::default(),
             speed: 1.0,
             kv_events: None,
+            adapters: Vec::new(),
+            allow_injection: false,
             api_key: None,
             seed: 0,
             requests_max: 4096,

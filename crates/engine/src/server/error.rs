@@ -133,7 +133,8 @@ impl ApiError {
         serde_json::to_string(&MessagesErrorBody { r#type: "error", error }).unwrap_or_default()
     }
 
-    fn message(&self) -> String {
+    /// What is wrong, in words.
+    pub(super) fn message(&self) -> String {
         match self {
             Self::Bad { message, .. } | Self::UserInput(message) => message.clone(),
             Self::NoModel(model) => format!("The model `{model}` does not exist."),

@@ -14,8 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::app::App;
 use super::config::EngineConfig;
-use super::routes::App;
+use super::line::Line;
 
 /// After a failed accept, which is nearly always a lack of file descriptors.
 const ACCEPT_PAUSE_MS: u64 = 50;
@@ -80,20 +81,33 @@ async fn connection(stream: TcpStream, app: Arc<App>, limits: Limits, mut stoppi
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set tcp_nodelay");
     }
-    let service = service_fn(move |request| {
-        let app = Arc::clone(&app);
-        async move { Ok::<_, Infallible>(app.handle(request).await) }
-    });
-    let connection = http1::Builder::new()
+    let line = Arc::new(Line::default());
+    let service = {
+        let line = Arc::clone(&line);
+        service_fn(move |request| {
+            let (app, line) = (Arc::clone(&app), Arc::clone(&line));
+            async move { Ok::<_, Infallible>(app.handle(request, &line).await) }
+        })
+    };
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits.read_ms_max))
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        _ = stopping.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut is_stopping = false;
+    let result = loop {
+        tokio::select! {
+            result = &mut connection => break result,
+            _ = stopping.changed(), if !is_stopping => {
+                is_stopping = true;
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+            }
+            end = line.ended() => {
+                let stream = connection.into_parts().io.into_inner();
+                if let Err(error) = end.apply(stream).await {
+                    tracing::debug!(%error, "connection had ended already");
+                }
+                return;
+            }
         }
     };
     if let Err(error) = result {

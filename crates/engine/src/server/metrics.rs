@@ -251,8 +251,7 @@ mod tests {
         for value in [0.01, 0.0100001, 3000.0] {
             metrics.first_token.observe(value);
         }
-        metrics.adapters =
-            AdapterNames { at_unix_seconds: 5.5, running: "a,\"b".to_owned(), waiting: String::new() };
+        metrics.adapters = AdapterNames { at_unix_seconds: 5.5, running: "a,\"b".to_owned(), waiting: String::new() };
         let preset = Preset::default();
         let identity = Identity { model: "a\"b\\c", preset: &preset, started_unix_seconds: 1.796e9 };
         let page = metrics.page(&identity);
@@ -264,7 +263,8 @@ mod tests {
             format!("vllm:time_to_first_token_seconds_bucket{{{labels},le=\"2560.0\"}} 2.0"),
             format!("vllm:time_to_first_token_seconds_bucket{{{labels},le=\"+Inf\"}} 3.0"),
             format!("vllm:time_to_first_token_seconds_count{{{labels}}} 3.0"),
-            "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"a,\\\"b\",waiting_lora_adapters=\"\"} 5.5".to_owned(),
+            "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters=\"a,\\\"b\",waiting_lora_adapters=\"\"} 5.5"
+                .to_owned(),
             "process_start_time_seconds 1796000000.0".to_owned(),
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");

@@ -6,15 +6,22 @@
 //! request costs its tokenizing and one small write a token. What is measured here is *simulated*.
 //!
 //! ```text
-//! http -> routes -> generate -> sequence -> driver (model, clock) -> progress -> stream | one answer
-//!                                              |-> metrics
-//!                                              '-> kv_events -> zeromq PUB, ROUTER
+//! http -> inject -> routes -> api (wish) -> generate -> driver (model, clock) -> progress -> stream | whole
+//!                                                          |-> metrics
+//!                                                          '-> kv_events -> zeromq PUB, ROUTER
 //! ```
+//!
+//! Each module of `api` knows the bodies of one API and how it tells an answer; what they share is one
+//! path. `inject` stands before all of it, where the configuration allows that: tests of routers make
+//! the engine fail there, and read what became of every request.
 //!
 //! # As vLLM 0.32
 //!
 //! - Paths, JSON shapes, error bodies, metric names, KV events in map form with replay.
-//! - Headers are sent at once, the first bytes of a stream with the first token.
+//! - Headers are sent at once, the first bytes of a stream with the first token; a stream of
+//!   `/v1/responses` opens at once.
+//! - Adapters are loaded and unloaded at run time, by vLLM's paths and by SageMaker's, and each has
+//!   blocks of its own.
 //! - `usage` always has `prompt_tokens_details.cached_tokens`, as with
 //!   `--enable-prompt-tokens-details`; a stream has `usage` when `stream_options.include_usage` asks.
 //! - Aborted requests count nowhere, and what they had computed stays cached.
@@ -26,20 +33,30 @@
 //!   that sets no limit is answered with [`CHAT_TOKENS_DEFAULT`] tokens (`stop`), a completion with
 //!   [`COMPLETION_TOKENS_DEFAULT`] (`length`). Sampling parameters, `stop` and `ignore_eos` have no
 //!   effect; `n` must be 1.
-//! - Block hashes are a chain of xxh3 over tokens, model and salt; routers must not care.
-//! - `/kv_event_sources` is `{}` without KV events. `/reset_prefix_cache` is always there.
-//! - No adapters, no embeddings, no `/v1/responses`.
+//! - Block hashes are a chain of xxh3 over tokens, model, adapter and salt; routers must not care.
+//! - `/kv_event_sources` is `{}` without KV events. `/reset_prefix_cache` and the paths that load
+//!   adapters are always there.
+//! - One model does everything: it chats, completes and embeds. A vector is as meaningless as the words.
+//! - `/v1/responses` keeps what it answered, within limits. `/v1/messages` leaves cached tokens out of
+//!   `input_tokens` and says how many they were, as the API's owner documents it; vLLM does neither.
 
+mod adapters;
+mod api;
+mod app;
 mod clock;
 mod config;
 mod driver;
 mod error;
+mod fault;
 mod generate;
+mod handle;
 mod http;
+mod inject;
 mod kv_events;
+mod ledger;
+mod line;
 mod metrics;
-mod request;
-mod response;
+mod reply;
 mod routes;
 mod sequence;
 mod stream;
@@ -56,13 +73,15 @@ use tokio::task::JoinHandle;
 use crate::model::Engine;
 use crate::vocab::Vocab;
 
-pub use config::{EngineConfig, KvEventsConfig, StartError};
-pub use generate::{CHAT_TOKENS_DEFAULT, COMPLETION_TOKENS_DEFAULT};
+pub use api::embeddings::EMBEDDING_DIMENSIONS_DEFAULT;
+pub use api::openai::{CHAT_TOKENS_DEFAULT, COMPLETION_TOKENS_DEFAULT};
+pub use config::{AdapterConfig, EngineConfig, KvEventsConfig, StartError};
 
+use adapters::Adapters;
+use app::App;
 use clock::Clock;
 use driver::Driver;
-use kv_events::KvEvents;
-use routes::App;
+use kv_events::{KvEventSource, KvEvents};
 
 /// An engine that serves. Dropping it stops it without waiting.
 #[derive(Debug)]
@@ -81,6 +100,7 @@ pub struct Running {
 /// When the configuration makes no sense or an address cannot be bound.
 pub async fn start(config: EngineConfig) -> Result<Running, StartError> {
     config.check()?;
+    let adapters = Adapters::configured(&config)?;
     // Read before the first request, which would wait for it.
     let _ = Vocab::shared();
     let bind_error = |source| StartError::Listen { addr: config.listen, source };
@@ -99,9 +119,9 @@ pub async fn start(config: EngineConfig) -> Result<Running, StartError> {
         .kv_events
         .as_ref()
         .zip(kv_endpoint.as_deref())
-        .map(|(kv, endpoint)| response::KvEventSource::new(kv, endpoint, kv_replay_endpoint.as_deref()));
+        .map(|(kv, endpoint)| (0, KvEventSource::new(kv, endpoint, kv_replay_endpoint.as_deref())));
     let (handle, driver) = Driver::start(engine, clock, kv_events, config.requests_max);
-    let app = Arc::new(App::new(&config, clock, handle, kv_sources));
+    let app = Arc::new(App::new(&config, clock, handle, adapters, kv_sources.into_iter().collect()));
     let listener = tokio::spawn(http::serve(listener, app, http::Limits::of(&config), stopping));
     tracing::info!(%addr, preset = config.preset.name, speed = config.speed, "simulated engine listens");
     Ok(Running { addr, kv_endpoint, kv_replay_endpoint, stop, listener, driver })

@@ -1,22 +1,24 @@
 //! Which path does what.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
-use serde::Serialize;
+use hyper::{Method, Request, StatusCode};
 
-use super::clock::Clock;
-use super::config::EngineConfig;
-use super::driver::Handle;
+use super::api::openai::{Body, Kind};
+use super::api::{embeddings, lora, messages, models, responses, tokenize};
+use super::app::App;
 use super::error::ApiError;
-use super::generate::{Answer, Api, Job};
+use super::generate::{Answer, Wish};
+use super::handle::Slot;
+use super::inject;
+use super::line::Line;
 use super::metrics::Identity;
-use super::request::{Body, Detokenize};
-use super::response::{Detokenized, KvEventSource, KvEventSources, Models, Tokenized};
+use super::reply::{self, Reply};
 use super::stream::AnswerStream;
-use crate::vocab::Vocab;
 
 /// The vLLM version whose surface this is.
 const VERSION: &str = "0.32.0";
@@ -27,168 +29,182 @@ const ADAPTER_HEADER: &str = "x-amzn-sagemaker-adapter-identifier";
 /// SageMaker's header for a session: an engine without stateful sessions refuses it.
 const SESSION_HEADER: &str = "x-amzn-sagemaker-session-id";
 
-/// The body of a response: known at once, or as the engine has it.
-pub(super) type ResponseBody = Either<Full<Bytes>, AnswerStream>;
+/// The one path whose errors have a shape of their own.
+const MESSAGES_PATH: &str = "/v1/messages";
 
-/// What the handlers share.
-pub(super) struct App {
-    pub(super) model: String,
-    pub(super) seed: u64,
-    pub(super) clock: Clock,
-    pub(super) handle: Handle,
-    preset_name: &'static str,
-    authorization: Option<String>,
-    kv_sources: KvEventSources,
-    body_bytes_max: usize,
-    read_ms_max: u64,
-}
+/// All paths, but for the tests' own and those that end in a name.
+const PATHS: [&str; 19] = [
+    "/adapters",
+    "/detokenize",
+    "/health",
+    "/invocations",
+    "/kv_event_sources",
+    "/load",
+    "/metrics",
+    "/ping",
+    "/reset_prefix_cache",
+    "/tokenize",
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/load_lora_adapter",
+    MESSAGES_PATH,
+    "/v1/models",
+    "/v1/responses",
+    "/v1/unload_lora_adapter",
+    "/version",
+];
 
 impl App {
-    pub(super) fn new(config: &EngineConfig, clock: Clock, handle: Handle, kv_source: Option<KvEventSource>) -> Self {
-        Self {
-            model: config.model.clone(),
-            seed: config.seed,
-            clock,
-            handle,
-            preset_name: config.preset.name,
-            authorization: config.api_key.as_ref().map(|key| format!("Bearer {key}")),
-            kv_sources: kv_source.map(|source| (0, source)).into_iter().collect(),
-            body_bytes_max: config.body_bytes_max,
-            read_ms_max: config.read_ms_max,
+    /// Answers a request. What it does to its connection, it does by `line`.
+    pub(super) async fn handle(&self, request: Request<Incoming>, line: &Arc<Line>) -> Reply {
+        match &self.injection {
+            Some(injection) => inject::answer(self, injection, request, line).await,
+            None => self.route(request).await,
         }
     }
 
-    /// An absent or empty name is the engine's one model.
-    pub(super) fn check_model(&self, model: Option<&str>) -> Result<(), ApiError> {
-        match model {
-            None | Some("") => Ok(()),
-            Some(model) if model == self.model => Ok(()),
-            Some(model) => Err(ApiError::NoModel(model.to_owned())),
-        }
+    /// Answers a request that meets no fault.
+    pub(super) async fn route(&self, request: Request<Incoming>) -> Reply {
+        let uri = request.uri().clone();
+        self.dispatch(request).await.unwrap_or_else(|error| refusal(uri.path(), &error))
     }
 
-    /// Answers a request.
-    pub(super) async fn handle(&self, request: Request<Incoming>) -> Response<ResponseBody> {
-        self.route(request)
-            .await
-            .unwrap_or_else(|error| response(error.status(), "application/json", error.to_json().into_bytes()))
-    }
-
-    async fn route(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, ApiError> {
+    async fn dispatch(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
         let path = request.uri().path();
         self.authorize(path, request.headers())?;
-        match (request.method(), path) {
-            (&Method::GET, "/health" | "/ping") | (&Method::POST, "/ping") => Ok(empty()),
-            (&Method::GET, "/v1/models") => json(&self.models()),
-            (&Method::GET, "/version") => json(&serde_json::json!({ "version": VERSION })),
-            (&Method::GET, "/load") => json(&serde_json::json!({ "server_load": self.handle.in_flight() })),
-            (&Method::GET, "/metrics") => Ok(self.metrics()),
-            (&Method::GET, "/kv_event_sources") => json(&self.kv_sources),
-            (&Method::POST, "/reset_prefix_cache") => {
+        match *request.method() {
+            Method::GET => self.get(request).await,
+            Method::POST => self.post(request).await,
+            Method::DELETE => match path.strip_prefix("/adapters/") {
+                Some(name) => lora::unregister(self, &percent_decoded(name)).map(reply::text),
+                None => self.other(request).await,
+            },
+            _ => self.other(request).await,
+        }
+    }
+
+    async fn get(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+        match request.uri().path() {
+            "/health" | "/ping" => Ok(reply::empty()),
+            "/v1/models" => Ok(reply::json(models::list(self))),
+            "/version" => json(&serde_json::json!({ "version": VERSION })),
+            "/load" => json(&serde_json::json!({ "server_load": self.handle.in_flight() })),
+            "/metrics" => Ok(self.metrics()),
+            "/kv_event_sources" => json(&self.kv_sources),
+            _ => self.other(request).await,
+        }
+    }
+
+    async fn post(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+        match request.uri().path() {
+            "/ping" => Ok(reply::empty()),
+            "/reset_prefix_cache" => {
                 if !self.handle.clear_cache().await {
                     tracing::debug!("prefix cache was not emptied, requests hold blocks");
                 }
-                Ok(empty())
+                Ok(reply::empty())
             }
-            (&Method::POST, "/tokenize") => self.tokenize(request).await,
-            (&Method::POST, "/detokenize") => self.detokenize(request).await,
-            (&Method::POST, "/v1/chat/completions") => self.generate(request, Some(Api::Chat)).await,
-            (&Method::POST, "/v1/completions") => self.generate(request, Some(Api::Completion)).await,
-            (&Method::POST, "/invocations") => self.invoke(request).await,
-            (
-                _,
-                "/health"
-                | "/ping"
-                | "/v1/models"
-                | "/version"
-                | "/load"
-                | "/metrics"
-                | "/kv_event_sources"
-                | "/reset_prefix_cache"
-                | "/tokenize"
-                | "/detokenize"
-                | "/v1/chat/completions"
-                | "/v1/completions"
-                | "/invocations",
-            ) => Err(ApiError::NoMethod),
-            _ => Err(ApiError::NoRoute),
+            "/tokenize" => tokenize::tokenize(self, &self.read(request).await?).map(reply::json),
+            "/detokenize" => tokenize::detokenize(&self.read(request).await?).map(reply::json),
+            "/v1/chat/completions" => self.generate(request, |app, json| Body::parse(json)?.chat(app)).await,
+            "/v1/completions" => self.generate(request, |app, json| Body::parse(json)?.completion(app)).await,
+            "/v1/responses" => self.generate(request, responses::wish).await,
+            MESSAGES_PATH => self.generate(request, messages::wish).await,
+            "/v1/embeddings" => {
+                let slot = self.slot()?;
+                embeddings::embed(self, slot, &self.read(request).await?, None).await.map(reply::json)
+            }
+            "/invocations" => self.invoke(request).await,
+            "/v1/load_lora_adapter" => lora::load(self, &self.read(request).await?).map(reply::text),
+            "/v1/unload_lora_adapter" => lora::unload(self, &self.read(request).await?).map(reply::text),
+            "/adapters" => lora::register(self, &self.read(request).await?).map(reply::text),
+            _ => self.other(request).await,
+        }
+    }
+
+    /// The tests' own paths, and those that are not there.
+    async fn other(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+        let path = request.uri().path();
+        match PATHS.contains(&path) || path.starts_with("/adapters/") {
+            true => Err(ApiError::NoMethod),
+            false => inject::control(self, request).await,
         }
     }
 
     fn authorize(&self, path: &str, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(expected) = &self.authorization else { return Ok(()) };
-        let guarded = path.starts_with("/v1/") || path == "/invocations";
+        let guarded = ["/v1/", "/invocations", "/adapters", "/inject", "/debug/"];
         let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        match guarded && given != Some(expected.as_bytes()) {
+        match guarded.iter().any(|beginning| path.starts_with(beginning)) && given != Some(expected.as_bytes()) {
             true => Err(ApiError::Unauthorized),
             false => Ok(()),
         }
     }
 
-    fn models(&self) -> Models<'_> {
-        let created = self.clock.started_unix().as_secs();
-        let context_tokens_max = self.handle.preset().context_tokens_max;
-        Models::new(&self.model, self.preset_name, created, context_tokens_max)
-    }
-
-    fn metrics(&self) -> Response<ResponseBody> {
+    fn metrics(&self) -> Reply {
         let page = self.handle.metrics().page(&Identity {
             model: &self.model,
             preset: self.handle.preset(),
             started_unix_seconds: self.clock.started_unix().as_secs_f64(),
         });
-        response(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page.into_bytes())
-    }
-
-    async fn tokenize(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, ApiError> {
-        let bytes = self.read(request).await?;
-        let body = Body::parse(&bytes)?;
-        self.check_model(body.model.as_deref())?;
-        let context_tokens_max = self.handle.preset().context_tokens_max;
-        let tokens = body.tokens(body.api().ok_or_else(no_shape)?, context_tokens_max)?;
-        json(&Tokenized { count: tokens.len(), max_model_len: context_tokens_max, tokens: &tokens, token_strs: () })
-    }
-
-    async fn detokenize(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, ApiError> {
-        let bytes = self.read(request).await?;
-        let body: Detokenize = serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(error.to_string()))?;
-        let text = Vocab::shared().decode(&body.tokens);
-        json(&Detokenized { prompt: String::from_utf8_lossy(&text).into_owned() })
+        reply::reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
     }
 
     /// SageMaker's one path for everything: the body's shape says what it is.
-    async fn invoke(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, ApiError> {
-        if request.headers().contains_key(SESSION_HEADER) {
+    async fn invoke(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
+        let headers = request.headers();
+        if headers.contains_key(SESSION_HEADER) {
             return Err(ApiError::bad("stateful sessions are not enabled"));
         }
-        if let Some(adapter) = request.headers().get(ADAPTER_HEADER) {
-            self.check_model(Some(&String::from_utf8_lossy(adapter.as_bytes())))?;
+        let adapter = headers.get(ADAPTER_HEADER).map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
+        let slot = self.slot()?;
+        let bytes = self.read(request).await?;
+        let mut body = Body::parse(&bytes)?;
+        let kind = body.kind();
+        if let Some(adapter) = &adapter {
+            body.model = Some(adapter.into());
         }
-        self.generate(request, None).await
+        let wish = match kind {
+            Some(Kind::Chat) => body.chat(self)?,
+            Some(Kind::Completion) => body.completion(self)?,
+            Some(Kind::Embedding) => {
+                return embeddings::embed(self, slot, &bytes, adapter.as_deref()).await.map(reply::json);
+            }
+            None => return Err(ApiError::bad("body has neither messages nor a prompt nor an input")),
+        };
+        self.grant(&slot, wish).await
     }
 
-    /// Answers a chat or a completion; without `api` the body says which.
-    async fn generate(&self, request: Request<Incoming>, api: Option<Api>) -> Result<Response<ResponseBody>, ApiError> {
-        // Before the body is read, so that those who wait hold no bodies.
-        let slot = self.handle.slot().ok_or(ApiError::Busy)?;
+    /// Answers what the body wishes for.
+    async fn generate(
+        &self,
+        request: Request<Incoming>,
+        wish: impl FnOnce(&Self, &[u8]) -> Result<Wish, ApiError>,
+    ) -> Result<Reply, ApiError> {
+        let slot = self.slot()?;
         let bytes = self.read(request).await?;
-        let body = Body::parse(&bytes)?;
-        let api = api.or_else(|| body.api()).ok_or_else(no_shape)?;
-        let job = Job::new(self, api, body)?;
+        let wish = wish(self, &bytes)?;
         drop(bytes);
-        let stream = job.stream;
-        let answer = Answer::start(self, slot, job);
-        if !stream {
-            return Ok(response(StatusCode::OK, "application/json", answer.whole().await?));
+        self.grant(&slot, wish).await
+    }
+
+    async fn grant(&self, slot: &Slot, wish: Wish) -> Result<Reply, ApiError> {
+        let streamed = wish.stream;
+        let answer = Answer::start(self, slot, wish)?;
+        match streamed {
+            true => Ok(reply::stream(AnswerStream::new(answer))),
+            false => answer.whole().await.map(reply::json),
         }
-        let mut response = Response::new(Either::Right(AnswerStream::new(answer)));
-        let content_type = HeaderValue::from_static("text/event-stream; charset=utf-8");
-        response.headers_mut().insert(CONTENT_TYPE, content_type);
-        Ok(response)
+    }
+
+    /// Taken before a body is read, so that those who wait hold no bodies.
+    fn slot(&self) -> Result<Slot, ApiError> {
+        self.handle.slot().ok_or(ApiError::Busy)
     }
 
     /// The whole body of a JSON request, within the limits.
-    async fn read(&self, request: Request<Incoming>) -> Result<Bytes, ApiError> {
+    pub(super) async fn read(&self, request: Request<Incoming>) -> Result<Bytes, ApiError> {
         let media_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let media_type = media_type.and_then(|value| value.split(|&byte| byte == b';').next());
         if !media_type.unwrap_or_default().trim_ascii().eq_ignore_ascii_case(b"application/json") {
@@ -209,22 +225,60 @@ impl App {
     }
 }
 
-fn no_shape() -> ApiError {
-    ApiError::bad("body has neither messages nor a prompt")
+/// An error in the shape of the path's API.
+pub(super) fn refusal(path: &str, error: &ApiError) -> Reply {
+    let body = if path == MESSAGES_PATH { error.to_messages_json() } else { error.to_json() };
+    reply::reply(error.status(), "application/json", body)
 }
 
-fn empty() -> Response<ResponseBody> {
-    Response::new(Either::Left(Full::default()))
+fn json(shape: &impl serde::Serialize) -> Result<Reply, ApiError> {
+    serde_json::to_vec(shape).map(reply::json).map_err(|_| ApiError::EngineGone)
 }
 
-fn json(body: &impl Serialize) -> Result<Response<ResponseBody>, ApiError> {
-    let bytes = serde_json::to_vec(body).map_err(|_| ApiError::EngineGone)?;
-    Ok(response(StatusCode::OK, "application/json", bytes))
+/// A part of a path without its escapes. What is no escape stays as it is.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = (first == b'%').then(|| after.get(..2)).flatten();
+        let escaped = escaped.and_then(|digits| {
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            Some((digit(digits[0])? * 16 + digit(digits[1])?) as u8)
+        });
+        bytes.push(escaped.unwrap_or(first));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn response(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response<ResponseBody> {
-    let mut response = Response::new(Either::Left(Full::from(body)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_in_a_path_is_read_without_its_escapes() {
+        for (text, decoded) in [
+            ("a", "a"),
+            ("a%2Fb", "a/b"),
+            ("%c5%bc", "ż"),
+            ("%", "%"),
+            ("%4", "%4"),
+            ("%zz%41", "%zzA"),
+            ("%ff", "\u{fffd}"),
+        ] {
+            assert_eq!(percent_decoded(text), decoded, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_survives_being_escaped(name in "\\PC{0,20}") {
+            let escaped: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            prop_assert_eq!(percent_decoded(&escaped), name.clone());
+            // What no client sends is no danger either.
+            percent_decoded(&name);
+        }
+    }
 }

@@ -5,7 +5,8 @@
 //! in `tokenizer_config.json`, without an interpreter: a conversation with the answer and a further
 //! question continues the text of the conversation before it, which is what prefix caching lives on.
 //!
-//! Content that is not text (an image, say) leaves its type in brackets. Tools and tool calls are not
+//! Text is text in every API's words for it, and what a tool gave back is the text in it. Content that
+//! is not text (an image, say) leaves its type in brackets. Tools and tool calls are not
 //! rendered: they would only lengthen the prompt.
 
 use std::borrow::Cow;
@@ -60,6 +61,8 @@ struct TypedPart<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     text: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    content: Content<'a>,
 }
 
 struct ContentVisitor;
@@ -125,7 +128,8 @@ impl<'de> Visitor<'de> for PartVisitor {
     fn visit_map<A: MapAccess<'de>>(self, part: A) -> Result<Self::Value, A::Error> {
         let part = TypedPart::deserialize(MapAccessDeserializer::new(part))?;
         Ok(Part(match part.kind.as_ref() {
-            "text" => part.text.unwrap_or_default(),
+            "text" | "input_text" | "output_text" => part.text.unwrap_or_default(),
+            "tool_result" => part.content.0,
             kind => Cow::Owned(format!("[{kind}]")),
         }))
     }

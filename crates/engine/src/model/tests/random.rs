@@ -235,15 +235,8 @@ fn a_hundred_thousand_requests_under_pressure_all_finish() {
         let prompt_tokens = block_hashes.len() as u32 * 4 + draw(4) as u32;
         let output_tokens = 1 + draw(6) as u32;
         let adapter = draw(4).checked_sub(1).map(|adapter| adapter as u32);
-        let request = Request {
-            id,
-            prompt_tokens,
-            block_hashes,
-            output_tokens,
-            output_seed: id,
-            adapter,
-            report_cached: false,
-        };
+        let request =
+            Request { id, prompt_tokens, block_hashes, output_tokens, output_seed: id, adapter, report_cached: false };
         engine.submit(now, request);
         now = now.after_ms(draw(1000) as f64 / 1000.0);
         engine.advance(now, &mut events);

@@ -61,9 +61,9 @@ impl Faults {
             return Err(format!("there are {RULES_MAX} rules already"));
         }
         self.last_id += 1;
+        let place = self.rules.len();
         self.rules.push(Armed { id: self.last_id, rule, hits: 0 });
-        // Just pushed.
-        self.rules.last().ok_or_else(String::new)
+        Ok(&self.rules[place])
     }
 
     /// The rules, in the order in which they are asked.

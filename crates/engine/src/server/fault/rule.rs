@@ -12,6 +12,7 @@
 //! | `cut_before_headers` | a reset in place of an answer | |
 //! | `cut_mid_stream` | a reset after so many chunks of the body | `after_chunks` |
 //! | `end_mid_stream` | the body ends after so many chunks | `after_chunks`, `ending` |
+//! | `error_mid_stream` | an error in the API's words after so many chunks, and an orderly end | `after_chunks` |
 //! | `slow_start` | the answer begins later | `ms` |
 //! | `slow_chunks` | every chunk comes later | `ms` |
 //! | `unhealthy` | health checks fail, all else works | |
@@ -72,6 +73,7 @@ enum Fault {
     CutBeforeHeaders,
     CutMidStream,
     EndMidStream,
+    ErrorMidStream,
     SlowStart,
     SlowChunks,
     Unhealthy,
@@ -118,6 +120,11 @@ pub(in super::super) enum Effect {
         /// How.
         ending: BrokenEnd,
     },
+    /// The engine gives up after so many chunks, and says so.
+    ErrorMidStream {
+        /// 0 for none but the headers.
+        after_chunks: u32,
+    },
     /// It is taken up so much later.
     SlowStart {
         /// Real milliseconds.
@@ -137,7 +144,7 @@ impl Rule {
         if self.fault == Fault::Status {
             self.status.get_or_insert(500);
         }
-        if matches!(self.fault, Fault::CutMidStream | Fault::EndMidStream) {
+        if matches!(self.fault, Fault::CutMidStream | Fault::EndMidStream | Fault::ErrorMidStream) {
             self.after_chunks.get_or_insert(1);
         }
         if self.fault == Fault::EndMidStream {
@@ -227,6 +234,7 @@ impl Rule {
             Fault::EndMidStream => {
                 Effect::EndMidStream { after_chunks, ending: self.ending.unwrap_or(BrokenEnd::BetweenChunks) }
             }
+            Fault::ErrorMidStream => Effect::ErrorMidStream { after_chunks },
             Fault::SlowStart => Effect::SlowStart { ms },
             Fault::SlowChunks => Effect::SlowChunks { ms },
         }
@@ -238,7 +246,7 @@ impl Fault {
     fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Status => &["status", "retry_after"],
-            Self::CutMidStream => &["after_chunks"],
+            Self::CutMidStream | Self::ErrorMidStream => &["after_chunks"],
             Self::EndMidStream => &["after_chunks", "ending"],
             Self::SlowStart | Self::SlowChunks => &["ms"],
             Self::Hang | Self::HalfOpen | Self::CutBeforeHeaders | Self::Unhealthy | Self::HealthHang => &[],

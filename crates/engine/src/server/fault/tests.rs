@@ -28,12 +28,20 @@ fn a_fault_concerns_requests_for_work_unless_its_paths_say_otherwise() {
         (json!({"fault": "hang"}), vec!["/v1/chat/completions", "/invocations"], vec!["/health", "/v1/models"]),
         (json!({"fault": "unhealthy"}), vec!["/health", "/ping"], vec!["/invocations", "/v1/completions"]),
         (json!({"fault": "health_hang"}), vec!["/health", "/ping"], vec!["/invocations"]),
-        (json!({"fault": "hang", "paths": ["/v1/mod*"]}), vec!["/v1/models", "/v1/mod"], vec!["/v1/mo", "/v1/completions"]),
+        (
+            json!({"fault": "hang", "paths": ["/v1/mod*"]}),
+            vec!["/v1/models", "/v1/mod"],
+            vec!["/v1/mo", "/v1/completions"],
+        ),
         (json!({"fault": "hang", "paths": ["/metrics"]}), vec!["/metrics"], vec!["/metrics/", "/metric"]),
-        (json!({"fault": "hang", "paths": ["*"]}), vec!["/", "/health", "/v1/models"], vec!["/inject", "/debug/requests"]),
+        (
+            json!({"fault": "hang", "paths": ["*"]}),
+            vec!["/", "/health", "/v1/models"],
+            vec!["/inject", "/debug/requests"],
+        ),
     ];
     for (json, struck, spared) in cases {
-        let mut faults = faults(&[json.clone()]);
+        let mut faults = faults(std::slice::from_ref(&json));
         for path in struck {
             assert!(faults.decide(path).is_some(), "{json} {path}");
         }

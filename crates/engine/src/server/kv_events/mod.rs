@@ -6,6 +6,7 @@
 
 mod encode;
 mod publisher;
+mod sources;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -16,6 +17,7 @@ use crate::model::Micros;
 
 use encode::{Batch, Stored};
 use publisher::Publisher;
+pub(super) use sources::{KvEventSource, KvEventSources};
 
 /// Gathers a step's events and publishes them.
 pub(super) struct KvEvents {

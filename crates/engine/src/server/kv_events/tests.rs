@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -6,7 +7,8 @@ use rmp::Marker;
 use rmp::decode::{read_f64, read_int, read_marker};
 use zeromq::{DealerSocket, Socket, SocketRecv, SocketSend, SubSocket, ZmqMessage};
 
-use super::super::sequence::{Ending, Sequence, SequenceSpec};
+use super::super::adapters::Adapter;
+use super::super::sequence::{CacheOptions, Ending, Sequence, SequenceSpec};
 use super::encode::{Batch, Stored};
 use super::publisher::Publisher;
 use super::*;
@@ -54,11 +56,6 @@ impl Value {
         let Self::Map(entries) = self else { panic!("{self:?} is not a map") };
         entries.iter().map(|(key, _)| &**key).collect()
     }
-
-    fn set(&mut self, key: &str, value: Self) {
-        let Self::Map(entries) = self else { panic!("{self:?} is not a map") };
-        entries.iter_mut().find(|(name, _)| name == key).expect(key).1 = value;
-    }
 }
 
 fn read_value(bytes: &mut &[u8]) -> Value {
@@ -104,17 +101,26 @@ fn ints(values: impl IntoIterator<Item = u64>) -> Value {
     Value::List(values.into_iter().map(Value::Int).collect())
 }
 
-fn sequence(prompt: Vec<u32>, salt: Option<&str>, session_id: Option<&str>) -> Sequence {
+fn adapted(prompt: Vec<u32>, adapter: Option<&str>, salt: Option<&str>, session_id: Option<&str>) -> Sequence {
+    let loaded = |name: &str| Arc::new(Adapter { id: 1, name: name.to_owned(), path: "/p".to_owned() });
     Sequence::new(SequenceSpec {
         prompt,
         answer_tokens: 1,
         ending: Ending::Length,
         model: "m",
-        salt: salt.map(str::to_owned),
-        session_id: session_id.map(str::to_owned),
+        adapter: adapter.map(loaded),
+        cache: CacheOptions {
+            salt: salt.map(str::to_owned),
+            session_id: session_id.map(str::to_owned),
+            report_cached: false,
+        },
         block_tokens: 16,
         seed: 0,
     })
+}
+
+fn sequence(prompt: Vec<u32>, salt: Option<&str>, session_id: Option<&str>) -> Sequence {
+    adapted(prompt, None, salt, session_id)
 }
 
 /// A file among the captures and encodings of real engines, which are not part of the repository.
@@ -131,13 +137,9 @@ fn reference(path: &str) -> Option<Vec<u8>> {
 fn a_batch_is_encoded_as_the_engine_encodes_it() {
     let Some(expected) = reference("wire-versions/0.32.0.int.msgpack") else { return };
     let mut expected = Value::read(&expected);
-    // The batch of the reference has an adapter, which this engine has not, and in its second event
-    // not the two fields that a real engine always fills.
+    // Its second event has not the three fields that a real engine always fills.
     let Value::List(frame) = &mut expected else { panic!("{expected:?}") };
     let Value::List(events) = &mut frame[1] else { panic!("{frame:?}") };
-    events[0].set("lora_id", Value::Nil);
-    events[0].set("lora_name", Value::Nil);
-    events[0].set("extra_keys", Value::List(vec![Value::List(vec![text("salt")]), Value::Nil]));
     let second = events.remove(1);
 
     let first_hashes = [1_229_801_703_532_086_340, 6_148_933_456_521_300_104];
@@ -146,7 +148,7 @@ fn a_batch_is_encoded_as_the_engine_encodes_it() {
         hashes: &first_hashes,
         parent: None,
         tokens: 0..32,
-        sequence: &sequence((100..132).collect(), Some("salt"), Some("s1")),
+        sequence: &adapted((100..132).collect(), Some("ad1"), Some("salt"), Some("s1")),
         block_tokens: 16,
     });
     batch.removed(&first_hashes[..1]);
@@ -169,20 +171,32 @@ fn a_batch_is_encoded_as_the_engine_encodes_it() {
 }
 
 #[test]
-fn an_event_has_the_fields_of_a_captured_one_in_the_same_order() {
-    for (frame, session_id) in [("a-000", None), ("b-002", None), ("b-005", Some("sess-1"))] {
+fn an_event_has_the_fields_of_a_captured_one_in_the_same_order_and_says_the_same() {
+    for (frame, salt) in
+        [("a-000", None), ("b-002", Some("tenant-A")), ("b-003", None), ("b-004", Some("s2")), ("b-005", None)]
+    {
         let Some(captured) = reference(&format!("frames/{frame}.payload.bin")) else { return };
         let captured = Value::read(&captured);
+        let captured = &captured.list()[1].list()[0];
+        let of = |key: &str| match captured.get(key) {
+            Some(Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let (adapter, blocks) = (of("lora_name"), captured.get("block_hashes").unwrap().list().len());
         let mut batch = Batch::default();
         batch.stored(&Stored {
-            hashes: &[1],
+            hashes: &vec![1; blocks],
             parent: None,
-            tokens: 0..16,
-            sequence: &sequence(vec![5; 16], None, session_id),
+            tokens: 0..blocks * 16,
+            sequence: &adapted(vec![5; blocks * 16], adapter.as_deref(), salt, of("session_id").as_deref()),
             block_tokens: 16,
         });
         let ours = Value::read(&batch.finish(0.0));
-        assert_eq!(ours.list()[1].list()[0].keys(), captured.list()[1].list()[0].keys(), "{frame}");
+        let ours = &ours.list()[1].list()[0];
+        assert_eq!(ours.keys(), captured.keys(), "{frame}");
+        for key in ["lora_id", "lora_name", "extra_keys", "medium", "group_idx", "kv_cache_spec_kind", "session_id"] {
+            assert_eq!(ours.get(key), captured.get(key), "{frame} {key}");
+        }
     }
 }
 
@@ -208,11 +222,12 @@ fn a_batch_says_what_happened_in_order_and_is_empty_afterwards() {
 
 proptest! {
     #[test]
-    fn stored_blocks_come_back_with_their_hashes_tokens_and_salt(
+    fn stored_blocks_come_back_with_their_hashes_tokens_adapter_and_salt(
         hashes in prop::collection::vec(any::<u64>(), 1..40),
         parent in any::<Option<u64>>(),
         before in 0usize..3,
         salt in prop::option::of("\\PC{1,40}"),
+        adapter in prop::option::of("\\PC{1,40}"),
     ) {
         let prompt: Vec<u32> = (0..(before + hashes.len()) as u32 * 16).map(|i| i * 77_777).collect();
         let mut batch = Batch::default();
@@ -220,7 +235,7 @@ proptest! {
             hashes: &hashes,
             parent,
             tokens: before * 16..prompt.len(),
-            sequence: &sequence(prompt.clone(), salt.as_deref(), None),
+            sequence: &adapted(prompt.clone(), adapter.as_deref(), salt.as_deref(), None),
             block_tokens: 16,
         });
         let payload = Value::read(&batch.finish(0.0));
@@ -229,10 +244,16 @@ proptest! {
         prop_assert_eq!(event.get("parent_block_hash"), Some(&parent.map_or(Value::Nil, Value::Int)));
         let tokens = prompt[before * 16..].iter().map(|&token| u64::from(token));
         prop_assert_eq!(event.get("token_ids"), Some(&ints(tokens)));
-        let mut extra = vec![Value::Nil; hashes.len()];
-        if let (Some(salt), 0) = (&salt, before) {
-            extra[0] = Value::List(vec![text(salt)]);
-        }
+        let keys = |block: usize| {
+            let salt = salt.as_deref().filter(|_| block == 0 && before == 0);
+            let keys: Vec<Value> = adapter.as_deref().into_iter().chain(salt).map(text).collect();
+            if keys.is_empty() { Value::Nil } else { Value::List(keys) }
+        };
+        let extra = (0..hashes.len()).map(keys).collect();
+        let name = adapter.as_deref().map_or(Value::Nil, text);
+        prop_assert_eq!(event.get("lora_name"), Some(&name));
+        let id = adapter.as_ref().map_or(Value::Nil, |_| Value::Int(1));
+        prop_assert_eq!(event.get("lora_id"), Some(&id));
         prop_assert_eq!(event.get("extra_keys"), Some(&Value::List(extra)));
     }
 }

@@ -10,6 +10,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A response read to its end.
@@ -37,6 +38,33 @@ impl Reply {
     }
 }
 
+impl Reply {
+    /// Name and JSON of every server-sent event, all of which must be named by their type.
+    pub(super) fn named_events(&self) -> Vec<(String, Value)> {
+        let named = |event: &str| {
+            let (name, data) = event.strip_prefix("event: ").unwrap().split_once("\ndata: ").unwrap();
+            let data: Value = serde_json::from_str(data).unwrap();
+            assert_eq!(data["type"], name);
+            (name.to_owned(), data)
+        };
+        self.text().split_terminator("\n\n").map(named).collect()
+    }
+}
+
+/// What comes back over a connection of its own, byte for byte, and whether it ended in good order.
+pub(super) async fn exchange(addr: SocketAddr, path: &str, body: &Value) -> (String, std::io::Result<()>) {
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: e\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    let end = stream.read_to_end(&mut bytes).await.map(drop);
+    (String::from_utf8(bytes).unwrap(), end)
+}
+
 pub(super) async fn send(addr: SocketAddr, request: Request<Full<Bytes>>) -> Response<Incoming> {
     let stream = TcpStream::connect(addr).await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -61,6 +89,11 @@ pub(super) fn post_request(path: &str, body: impl Into<Bytes>) -> Request<Full<B
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(body.into()))
         .unwrap()
+}
+
+pub(super) async fn delete(addr: SocketAddr, path: &str) -> Reply {
+    let request = Request::delete(path).header("host", "engine").body(Full::default()).unwrap();
+    read(send(addr, request).await).await
 }
 
 pub(super) async fn post(addr: SocketAddr, path: &str, body: &Value) -> Reply {

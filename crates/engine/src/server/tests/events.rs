@@ -4,7 +4,7 @@ use super::client::{get, post};
 use super::config;
 use crate::model::Preset;
 use crate::server::kv_events::tests::{Value, replay};
-use crate::server::{EngineConfig, KvEventsConfig, Running, StartError, start};
+use crate::server::{AdapterConfig, EngineConfig, KvEventsConfig, Running, StartError, start};
 use crate::vocab::Vocab;
 
 fn kv_config() -> KvEventsConfig {
@@ -73,6 +73,41 @@ async fn a_hit_tells_nothing_and_a_reset_is_told_with_the_next_step() {
     let after = batches(&engine).await;
     assert_eq!(kinds(&after[1]), ["AllBlocksCleared", "BlockStored"]);
     assert_eq!(after[0][0], after[1][1]);
+}
+
+#[tokio::test]
+async fn a_request_can_have_the_reused_prefix_told_again() {
+    let engine = engine(Preset::default()).await;
+    let body = |more: &str, mode: &str| json!({"prompt": " word".repeat(40) + more, "max_tokens": 1, "vllm_xargs": {"kv_cache_report_mode": mode}});
+    let longer = " other".repeat(16);
+    post(engine.addr(), "/v1/completions", &body("", "full")).await;
+    post(engine.addr(), "/v1/completions", &body("", "full")).await;
+    post(engine.addr(), "/v1/completions", &body(&longer, "full")).await;
+    post(engine.addr(), "/v1/completions", &body("", "changes")).await;
+    let batches = batches(&engine).await;
+    assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2]);
+    assert_eq!(batches[0], batches[1]);
+    assert_eq!(batches[0][0], batches[2][0]);
+    let last = batches[0][0].get("block_hashes").unwrap().list().last();
+    assert_eq!(batches[2][1].get("parent_block_hash"), last);
+}
+
+#[tokio::test]
+async fn an_adapter_is_told_with_its_blocks() {
+    let adapters = vec![AdapterConfig { name: "ad".to_owned(), path: "/ad".to_owned() }];
+    let engine = start(EngineConfig { kv_events: Some(kv_config()), adapters, ..config() }).await.unwrap();
+    let text = |text: &str| Value::Text(text.to_owned());
+    for (model, id, name, keys) in
+        [("ad", Value::Int(1), text("ad"), Value::List(vec![text("ad")])), ("m", Value::Nil, Value::Nil, Value::Nil)]
+    {
+        let body = json!({"model": model, "prompt": " word".repeat(40), "max_tokens": 1});
+        post(engine.addr(), "/v1/completions", &body).await;
+        let batches = batches(&engine).await;
+        let event = &batches.last().unwrap()[0];
+        assert_eq!(event.get("lora_id"), Some(&id));
+        assert_eq!(event.get("lora_name"), Some(&name));
+        assert_eq!(event.get("extra_keys"), Some(&Value::List(vec![keys.clone(), keys])));
+    }
 }
 
 #[tokio::test]

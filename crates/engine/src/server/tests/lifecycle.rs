@@ -6,20 +6,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::client::{get, metric, post, post_request, read, send};
-use super::{config, engine};
+use super::{config, engine, until};
 use crate::model::Preset;
 use crate::server::{EngineConfig, StartError, start};
-
-/// Waits for something that must come true.
-async fn until<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
-    for _ in 0..2000 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("never came true: {what}");
-}
 
 /// A request of many seconds.
 fn long(stream: bool) -> String {

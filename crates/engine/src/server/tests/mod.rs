@@ -1,7 +1,13 @@
 mod client;
+mod embeddings;
 mod events;
+mod faults;
 mod http;
+mod ledger;
 mod lifecycle;
+mod lora;
+mod messages;
+mod responses;
 
 use super::{EngineConfig, Running, start};
 
@@ -12,4 +18,19 @@ fn config() -> EngineConfig {
 
 async fn engine() -> Running {
     start(config()).await.unwrap()
+}
+
+async fn engine_with_faults() -> Running {
+    start(EngineConfig { allow_injection: true, ..config() }).await.unwrap()
+}
+
+/// Waits for something that must come true.
+async fn until<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
+    for _ in 0..2000 {
+        if check().await {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("never came true: {what}");
 }
