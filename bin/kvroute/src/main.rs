@@ -27,7 +27,6 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, once")]
 enum Command {
     /// Run the gateway.
     Serve(serve::Args),

@@ -14,6 +14,7 @@ mod duty;
 mod endings;
 mod headers_through;
 mod health;
+mod http2;
 mod in_flight;
 mod kept_connections;
 mod liveness;

@@ -143,6 +143,7 @@ async fn a_client_that_asks_nothing_or_never_ends_its_head_is_disconnected() {
     let asked = format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-length: 2\r\n\r\n{{}}");
     for (what, sent, answers) in [
         ("nothing", "", 0),
+        ("half of what HTTP/2 begins with", "PRI * HTTP/2.0\r\n\r\n", 0),
         ("half a head", "POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\nx-", 0),
         ("nothing more", &asked, 1),
     ] {
