@@ -47,6 +47,14 @@ impl RequestFacts {
         }
     }
 
+    /// Estimated prompt tokens to be computed where `held_bytes` of the hashed text are held: what holds of the beginning
+    /// that was hashed is taken to hold of the whole prompt.
+    pub fn uncached_tokens(&self, held_bytes: u64) -> u64 {
+        let hashed_bytes = self.prompt.text_bytes.max(1);
+        let uncached_bytes = hashed_bytes.saturating_sub(held_bytes);
+        (u128::from(self.prompt_tokens_estimated) * u128::from(uncached_bytes) / u128::from(hashed_bytes)) as u64
+    }
+
     /// The key of `prefix_aware` at a variant, with the tenant mixed in.
     pub fn prefix_key(&self, variant: usize) -> Option<u64> {
         let key = self.prefix_keys.get(variant).copied().flatten();

@@ -72,6 +72,8 @@ pub struct Prompt {
     pub chain: PrefixChain,
     /// Bytes of text (roles and boundaries not counted) seen before the hasher was full.
     pub text_bytes: u64,
+    /// Whether the hasher was full before the text's end, so that the text is longer.
+    pub is_cut: bool,
     keys: SmallVec<[(u32, u64); 2]>,
 }
 
@@ -174,6 +176,7 @@ impl PromptHasher {
             let key = self.key_here();
             self.prompt.keys.push((length, key));
         }
+        self.prompt.is_cut = self.chain_is_full();
         self.prompt
     }
 
@@ -361,7 +364,9 @@ mod tests {
             hasher.text(&[b'x'; 300]);
         }
         assert!(hasher.is_full());
-        assert_eq!(hasher.finish().chain.hashes().len(), 2);
+        let prompt = hasher.finish();
+        assert_eq!((prompt.chain.hashes().len(), prompt.is_cut), (2, true));
+        assert!(!hashed(&[("user", "short")]).is_cut);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::fmt;
 
 use crate::decision::{Candidate, Choice, Decision, Drop, Reason};
-use crate::facts::{RequestFacts, tokens_of_bytes};
+use crate::facts::RequestFacts;
 use crate::filter::{self, Needs};
 use crate::fleet::{Endpoint, TargetId, Variant};
 use crate::load::{Load, Reservation};
@@ -242,7 +242,7 @@ fn take(variant: &Variant, needs: Needs<'_>, decision: &Decision, index: usize, 
         let copy = &component.copies[copy];
         (copy.live.clone(), copy.has_own_address)
     });
-    let uncached = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(decision.captured_bytes));
+    let uncached = facts.uncached_tokens(decision.captured_bytes);
     let matched_blocks = decision.candidates[index].matched_blocks;
     Reservation::take(variant.replicas[replica].live.clone(), copy, uncached, matched_blocks)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kvroute_core::breaker::Verdict;
 use kvroute_core::decision::{Choice, Decision, Reason};
-use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
+use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
 use kvroute_core::live::{Duty, Health, Live};
@@ -219,7 +219,8 @@ impl<'a> World<'a> {
     fn took(&mut self, reservation: Reservation, decision: &Decision, facts: RequestFacts, tried: Vec<Choice>) {
         let Choice { replica, copy, .. } = decision.choice;
         let replica = self.endpoint.variants[0].replicas[replica].id.to_string();
-        let pending = facts.prompt_tokens_estimated.saturating_sub(tokens_of_bytes(decision.captured_bytes));
+        let hashed = facts.prompt.text_bytes;
+        let pending = facts.prompt_tokens_estimated * (hashed - decision.captured_bytes) / hashed;
         let known = self.replicas.get_mut(&replica).expect("known");
         known.in_flight += 1;
         known.pending += pending;

@@ -50,7 +50,9 @@ pub struct Limits {
     /// Largest request head, bytes. 8 KiB (the least that the HTTP server works with) to 1 MiB, default 64 KiB. A change
     /// needs a restart.
     pub header_bytes_max: usize,
-    /// How much prompt text is hashed, bytes; the rest plays no part in routing. 1024 to 64 MiB, default 1 MiB.
+    /// How much of a prompt's text is hashed to tell which replica holds how much of it, bytes. What the metrics say of
+    /// hits is judged by this beginning; keys are made of `prefix_length` whatever this is. 1024 to 64 MiB, default 8
+    /// KiB: hashing the whole of long prompts would cost more than all else that is done for a request.
     pub prompt_bytes_max: usize,
 }
 
@@ -252,7 +254,7 @@ impl fmt::Debug for Config {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes_max: 32 << 20, header_bytes_max: 64 << 10, prompt_bytes_max: 1 << 20 }
+        Self { body_bytes_max: 32 << 20, header_bytes_max: 64 << 10, prompt_bytes_max: 8 << 10 }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn of(
         session: session.map(|session| hash::bytes(session, seeded(SESSION_SEED))),
         pinned: keeper,
         cache_salt: salt.map(|salt| hash::bytes(salt.as_bytes(), seeded(SALT_SEED))),
-        prompt_tokens_estimated: tokens_of_bytes(received.prompt.text_bytes),
+        prompt_tokens_estimated: tokens_of_bytes(received.prompt_bytes()),
         streams: call.streams || fields.is_some_and(|fields| fields.stream),
         ..RequestFacts::default()
     };

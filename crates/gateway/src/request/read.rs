@@ -38,6 +38,11 @@ impl Received {
         self.scan.as_ref().map_or(BodyShape::Other, |scan| scan.shape.into())
     }
 
+    /// Bytes of the prompt's text; of the body, where the text was not read to its end.
+    pub(crate) fn prompt_bytes(&self) -> u64 {
+        if self.prompt.is_cut { self.pieces.len() } else { self.prompt.text_bytes }
+    }
+
     /// Why the prompt could not be read, if the body is one that should have had one.
     pub(crate) fn unscanned(&self) -> Option<&'static str> {
         let Some(scan) = &self.scan else { return Some("not_plain_json") };

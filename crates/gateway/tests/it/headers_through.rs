@@ -4,12 +4,14 @@ use crate::support::{Gateway, Reply, Upstream, Wire, chat, post, post_with, repl
 
 const CHAT: &str = "/v1/chat/completions";
 
+/// S89
 #[tokio::test]
 async fn what_belongs_to_the_connection_or_proves_the_client_stays_at_the_gateway() {
     let upstream = Upstream::ok().await;
     let gateway = Gateway::before(&[&upstream]).await;
     let sent = [
-        ("connection", "keep-alive, x-hop, TE"),
+        ("connection", "keep-alive, x-hop, TE, upgrade"),
+        ("upgrade", "x"),
         ("x-hop", "1"),
         ("keep-alive", "timeout=5"),
         ("proxy-connection", "keep-alive"),
@@ -76,6 +78,7 @@ async fn a_replica_gets_its_own_key_and_the_clients_only_where_that_is_wanted() 
     }
 }
 
+/// S89
 #[tokio::test]
 async fn an_answer_loses_what_belongs_to_the_replicas_connection_and_keeps_the_rest() {
     let reply = Reply::raw(

@@ -81,7 +81,10 @@ async fn a_request_arrives_at_the_replica_as_any_other_and_is_answered() {
     assert_eq!(answer.headers()["x-kvroute-replica"], "r0");
     assert_eq!(soon(answer.collect()).await.unwrap().to_bytes(), r#"{"ok":true}"#);
     let arrived = upstream.request();
-    assert_eq!((&*arrived.head.line, arrived.body.as_ref()), ("POST /v1/chat/completions HTTP/1.1", chat("hi").as_bytes()));
+    assert_eq!(
+        (&*arrived.head.line, arrived.body.as_ref()),
+        ("POST /v1/chat/completions HTTP/1.1", chat("hi").as_bytes())
+    );
     assert_eq!(arrived.header("host"), Some(&*upstream.address.to_string()));
     gateway.is_at_rest().await;
 }
@@ -192,10 +195,7 @@ async fn draining_lets_open_streams_end_and_takes_no_more() {
     let mut stream = client.ask(streamed_chat("hi")).await;
     assert_eq!(piece(&mut stream).await.unwrap().unwrap(), content("one"));
     let drained = tokio::spawn(gateway.drain());
-    until("the connection takes no more", async || {
-        client.try_ask(streamed_chat("hi")).await.is_err()
-    })
-    .await;
+    until("the connection takes no more", async || client.try_ask(streamed_chat("hi")).await.is_err()).await;
     gate.open();
     assert_eq!(soon(stream.collect()).await.unwrap().to_bytes(), DONE);
     assert!(soon(drained).await.unwrap(), "everything ended in time");

@@ -1,5 +1,7 @@
 //! `/v1/models` tells what all replicas serve, each model once.
 
+use std::time::Duration;
+
 use crate::support::{Gateway, Refusing, Reply, Upstream, get, post};
 
 fn list(entries: &str) -> Reply {
@@ -44,6 +46,26 @@ async fn replicas_that_cannot_tell_are_left_out() {
     let gateway = Gateway::start(&format!("replicas: [{urls}]")).await;
     assert_eq!(ids(&gateway).await, ["m"]);
     assert!(gateway.metrics().await.sum("kvroute_replica_routed_requests_total", &[]) == 0.0);
+}
+
+/// S75
+#[tokio::test]
+async fn the_list_is_the_same_every_time_whoever_answers_first() {
+    let a = Upstream::always(list(r#"{"id":"base","max_model_len":4096},{"id":"l1","parent":"base"}"#)).await;
+    let slow = list(r#"{"id":"base","max_model_len":1},{"id":"l2","permission":[{"id":"p"}]}"#);
+    let b = Upstream::in_turn([Reply::default().pause(Duration::from_millis(30)).and(slow.clone()), slow]).await;
+    let refusing = Refusing::new();
+    let gateway = Gateway::start(&format!("replicas: [{}, {}, {}]", refusing.url(), a.url(), b.url())).await;
+    let first = get(gateway.address(), "/v1/models").await;
+    for _ in 0..20 {
+        assert_eq!(get(gateway.address(), "/v1/models").await.text(), first.text());
+    }
+    let models = first.json();
+    assert_eq!(models["data"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        (&models["data"][0]["max_model_len"], &models["data"][2]["permission"][0]["id"]),
+        (&4096.into(), &"p".into())
+    );
 }
 
 fn list_of_nothing() -> &'static str {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::support::{Answer, Gateway, Upstream, chat, invocations, post, post_with, replicas};
+use crate::support::{Answer, Gateway, Upstream, chat, invocations, invocations_stream, post, post_with, replicas};
 
 const VARIANT: &str = "x-amzn-sagemaker-target-variant";
+const TENANT: &str = "x-amzn-sagemaker-prefix-aware-id";
 const COMPONENT: &str = "x-amzn-sagemaker-inference-component";
 const ADAPTER: &str = "x-amzn-sagemaker-adapter-identifier";
 
@@ -141,4 +142,42 @@ async fn a_session_stays_on_its_replica() {
             assert_eq!(answer.replica(), first.replica(), "{session}");
         }
     }
+}
+
+/// S81: what the headers say counts for both operations alike, and each container hears the same of it.
+#[tokio::test]
+async fn both_operations_are_placed_alike() {
+    let mut upstreams = Vec::new();
+    for _ in 0..6 {
+        upstreams.push(Upstream::ok().await);
+    }
+    let url = |i: usize| upstreams[i].url();
+    let gateway = Gateway::start(&format!(
+        "endpoints:\n- name: e\n  routing: {{strategy: prefix_aware}}\n  variants:\n  - name: a\n    replicas: [{{id: r0, url: {}}}, {{id: r1, url: {}}}, {{id: r2, url: {}}}]\n  - name: b\n    weight: 0\n    replicas: [{{id: r3, url: {}}}, {{id: r4, url: {}}}, {{id: r5, url: {}}}]\n  components: [{{name: c, copies: [r4]}}]\n",
+        url(0), url(1), url(2), url(3), url(4), url(5)
+    ))
+    .await;
+    let passed = [("x-amzn-sagemaker-custom-attributes", "a=b"), ("x-amzn-sagemaker-inference-id", "id-1")];
+    let mut homes = BTreeSet::new();
+    for i in 0..12 {
+        let tenant = format!("tenant {i}");
+        for (placed, variant) in [((TENANT, &*tenant), "a"), ((VARIANT, "b"), "b"), ((COMPONENT, "c"), "b")] {
+            let headers = [&passed[..], &[placed]].concat();
+            let mut replicas = BTreeSet::new();
+            for path in [invocations("e"), invocations_stream("e")] {
+                let answer = post_with(gateway.address(), &path, &headers, chat("hi")).await;
+                assert_eq!(answer.status, 200, "{answer:?}");
+                assert_eq!(answer.header("x-amzn-invoked-production-variant"), Some(variant), "{path} {placed:?}");
+                let replica = answer.replica().to_owned();
+                let arrived = upstreams[replica[1..].parse::<usize>().unwrap()].requests().pop().unwrap();
+                for (name, value) in passed {
+                    assert_eq!(arrived.header(name), Some(value), "{path}");
+                }
+                replicas.insert(replica);
+            }
+            assert_eq!(replicas.len(), 1, "{placed:?}");
+            homes.extend(replicas.into_iter().filter(|_| variant == "a"));
+        }
+    }
+    assert_eq!(homes.len(), 3, "tenants spread");
 }
