@@ -21,5 +21,6 @@ pub mod request;
 pub mod response;
 pub mod rewrite;
 pub mod sagemaker;
+mod tag;
 #[cfg(test)]
 mod testing;

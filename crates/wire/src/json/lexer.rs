@@ -107,6 +107,11 @@ impl Lexer {
                 Ok(())
             }
             State::Value { .. } if self.stack.is_empty() => Err(self.fail(ErrorKind::Empty, 0)),
+            State::Text => {
+                // What has come of the text is told, so that it does not depend on the cut. All is over anyway.
+                let _ = self.flush(visitor);
+                Err(self.fail(ErrorKind::Truncated, 0))
+            }
             _ => Err(self.fail(ErrorKind::Truncated, 0)),
         }
     }

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 use super::dialect::{Dialect, Source};
 use super::fields::{FieldReader, Member, TextField};
 use super::media::{self, MediaKind};
-use super::tag::Tag;
 use super::text::TextFlow;
 use super::{Limits, Outcome, PromptSink, Scan, Shape};
 use crate::json::{Kind, Scalar, Visitor, Want};
+use crate::tag::Tag;
 
 /// Whose parts are walked. Parts are inside each other in one way only, so no stack is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -335,6 +335,17 @@ impl<S: PromptSink> Body<S> {
         }
     }
 
+    /// A piece of a string that is not text. All of it is read, whatever of it is kept, so that whether it is
+    /// well-formed does not depend on how the body was cut.
+    fn name_piece(&mut self, piece: &[u8]) {
+        match self.reading {
+            Reading::Field(_) => self.fields.text(piece),
+            Reading::Role => self.text.role_piece(piece),
+            Reading::ItemType | Reading::PartType => self.tag.push(piece),
+            _ => {}
+        }
+    }
+
     /// Items of the Responses API that are no messages have no role; in a chat they would be messages that have one.
     fn item_type_done(&mut self) {
         let name = self.tag.bytes();
@@ -405,10 +416,10 @@ impl<S: PromptSink> Visitor for Body<S> {
         let more = match self.reading {
             Reading::Text | Reading::Prompt | Reading::System => self.text.piece(false, piece),
             Reading::Media => self.text.piece(true, piece),
-            Reading::Field(_) => self.fields.text(piece),
-            Reading::Role => self.text.role_piece(piece),
-            Reading::ItemType | Reading::PartType => self.tag.push(piece),
-            Reading::Scalar(_) | Reading::IncludeUsage | Reading::TokenId => false,
+            _ => {
+                self.name_piece(piece);
+                true
+            }
         };
         if more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }

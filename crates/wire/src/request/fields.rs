@@ -158,13 +158,12 @@ impl FieldReader {
         self.fields.include_usage = value;
     }
 
-    /// Gathers a string field; `false` when it has become too long to be kept.
-    pub(super) fn text(&mut self, piece: &[u8]) -> bool {
+    /// Gathers a string field.
+    pub(super) fn text(&mut self, piece: &[u8]) {
         self.text_too_long |= self.text.len() + piece.len() > FIELD_BYTES_MAX;
         if !self.text_too_long {
             self.text.extend_from_slice(piece);
         }
-        !self.text_too_long
     }
 
     pub(super) fn text_end(&mut self, field: TextField) {

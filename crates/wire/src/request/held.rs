@@ -23,19 +23,23 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Keeps the piece; `false` when it would cost more than `bytes_max` in all.
+    /// Keeps of the piece what costs no more than `bytes_max` in all; `false` when that is not everything. What is kept
+    /// does not depend on how text and media are cut into pieces.
     pub(super) fn push(&mut self, run: Run, piece: &[u8], bytes_max: usize) -> bool {
         let joins = matches!(run, Run::Text | Run::Media) && self.runs.last().is_some_and(|(last, _)| *last == run);
         let runs = self.runs.len() + usize::from(!joins);
-        if self.bytes.len() + piece.len() + runs * RUN_COST_BYTES > bytes_max {
+        let Some(room) = bytes_max.checked_sub(self.bytes.len() + runs * RUN_COST_BYTES) else { return false };
+        if run == Run::Segment && piece.len() > room {
+            // A role is whole or not there.
             return false;
         }
-        self.bytes.extend_from_slice(piece);
+        let kept = piece.len().min(room);
+        self.bytes.extend_from_slice(&piece[..kept]);
         match self.runs.last_mut() {
-            Some((_, bytes)) if joins => *bytes += piece.len(),
-            _ => self.runs.push((run, piece.len())),
+            Some((_, bytes)) if joins => *bytes += kept,
+            _ => self.runs.push((run, kept)),
         }
-        true
+        kept == piece.len()
     }
 
     /// Keeps the end of a segment whatever it costs, since a segment that was begun must end.

@@ -37,7 +37,6 @@ mod fields;
 mod held;
 mod media;
 mod outlet;
-mod tag;
 #[cfg(test)]
 mod tests;
 mod text;

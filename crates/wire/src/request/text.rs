@@ -115,11 +115,10 @@ impl<S: PromptSink> TextFlow<S> {
         self.role_known = false;
     }
 
-    /// A piece of the role; `false` when no more of it is needed.
-    pub(super) fn role_piece(&mut self, piece: &[u8]) -> bool {
+    /// A piece of the role.
+    pub(super) fn role_piece(&mut self, piece: &[u8]) {
         let room = ROLE_BYTES_MAX - self.role.len();
         self.role.extend_from_slice(&piece[..piece.len().min(room)]);
-        self.role.len() < ROLE_BYTES_MAX
     }
 
     /// The role is complete. Text that has been waiting for it can go.

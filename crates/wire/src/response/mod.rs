@@ -1,16 +1,22 @@
-//! What an engine's answer tells the router while it is relayed untouched.
+//! What an engine's answer tells the router while it is relayed.
 //!
-//! Three readers, none of which can stop or change the relay:
+//! Readers that can neither stop nor change the relay:
 //! - [`SseReader`] finds the events of a stream, whatever the reads that bring it.
-//! - [`StreamObserver`] finds in those events the first content, the usage, errors and the end mark.
-//! - [`UsageTap`] finds the usage in an answer that does not stream.
+//! - [`StreamObserver`] finds in those events the first content, the usage, errors, the id and the end mark.
+//! - [`UsageTap`] finds the usage and the id in an answer that does not stream.
+//!
+//! And one that changes it, where a feature asks for that: [`SseFilter`] takes whole events out of a stream.
 
 mod answer;
+mod filter;
 mod observer;
 mod sse;
+mod usage;
 mod usage_tap;
 
-pub use answer::Usage;
-pub use observer::{EventFacts, StreamObserver};
+pub use answer::ID_BYTES_MAX;
+pub use filter::SseFilter;
+pub use observer::{EventFacts, StreamFacts, StreamObserver};
 pub use sse::{Overlong, SseEvent, SseReader};
+pub use usage::Usage;
 pub use usage_tap::UsageTap;

@@ -6,19 +6,24 @@
 //! not count. Reads may cut anywhere.
 //!
 //! An event that lies in one chunk and has one `data` line is given without copying. What must be kept between chunks is
-//! bounded: beyond the limit the reader gives up for good, and says so, since it can no longer tell where events are.
+//! bounded: where an event, from its first line on, is longer than the limit, the reader gives up for good, and says so,
+//! since it can no longer tell where events are.
 
 use std::fmt;
+use std::ops::Range;
 
 use memchr::memchr2;
 
 /// One event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     /// The `event` field; empty where absent, which means `message`.
     pub event_type: &'a [u8],
     /// The `data` lines, joined with LF.
     pub data: &'a [u8],
+    /// Where it is in the stream: from its first line that is no comment to after the empty line. The LF of a CRLF is
+    /// part of it only if it came together with the CR.
+    pub range: Range<u64>,
 }
 
 /// An event was longer than the limit; no further event is found in this stream.
@@ -54,6 +59,12 @@ enum Data {
 #[derive(Debug)]
 pub struct SseReader {
     event_bytes_max: usize,
+    /// Bytes of the stream before the current chunk.
+    offset: u64,
+    /// Where the current line begins in the stream.
+    line_start: u64,
+    /// Where the current event begins in the stream, once it has a line that is no comment.
+    event_start: Option<u64>,
     /// The beginning of a line that the last chunk ended in.
     line: Vec<u8>,
     data: Vec<u8>,
@@ -71,6 +82,9 @@ impl SseReader {
     pub fn new(event_bytes_max: usize) -> Self {
         Self {
             event_bytes_max,
+            offset: 0,
+            line_start: 0,
+            event_start: None,
             line: Vec::new(),
             data: Vec::new(),
             data_is: Data::Absent,
@@ -90,38 +104,59 @@ impl SseReader {
         while !self.overlong && at < chunk.len() {
             if std::mem::take(&mut self.after_cr) && chunk[at] == b'\n' {
                 at += 1;
+                self.line_start += 1;
                 continue;
             }
             let Some(found) = memchr2(b'\n', b'\r', &chunk[at..]) else {
-                self.keep_line(&chunk[at..]);
+                self.keep_line(chunk, at);
                 break;
             };
             let end = at + found;
             self.after_cr = chunk[end] == b'\r';
             self.line_complete(chunk, at, end, &mut on_event);
             at = end + 1;
+            self.line_start = self.offset + at as u64;
         }
         self.keep_data(chunk);
+        self.offset += chunk.len() as u64;
         if self.overlong { Err(Overlong { event_bytes_max: self.event_bytes_max }) } else { Ok(()) }
+    }
+
+    /// An event was longer than the limit.
+    #[must_use]
+    pub fn is_overlong(&self) -> bool {
+        self.overlong
+    }
+
+    /// Where in the stream the event begins that is not complete yet, or the line that may begin one.
+    pub(super) fn pending_from(&self) -> u64 {
+        self.event_start.unwrap_or(self.line_start)
+    }
+
+    /// The last byte was a CR, so an LF that follows belongs to it.
+    pub(super) fn is_after_cr(&self) -> bool {
+        self.after_cr
     }
 
     /// The line is `self.line` and then `chunk[start..end]`.
     fn line_complete(&mut self, chunk: &[u8], start: usize, end: usize, on_event: &mut impl FnMut(SseEvent<'_>)) {
         if self.line.is_empty() {
-            if self.fits(end - start) {
+            if self.fits(end) {
                 let mut start = start;
                 if std::mem::take(&mut self.first_line) && chunk[start..end].starts_with(b"\xEF\xBB\xBF") {
                     start += 3;
                 }
-                self.field(chunk, start, end, on_event);
+                let event_end = self.event_end(chunk, end);
+                self.field(chunk, start..end, event_end, on_event);
             }
             return;
         }
-        if self.keep_line(&chunk[start..end]) {
+        if self.keep_line(&chunk[..end], start) {
             self.keep_data(chunk);
             let line = std::mem::take(&mut self.line);
             let bom = std::mem::take(&mut self.first_line) && line.starts_with(b"\xEF\xBB\xBF");
-            self.field(&line, if bom { 3 } else { 0 }, line.len(), on_event);
+            let event_end = self.event_end(chunk, end);
+            self.field(&line, if bom { 3 } else { 0 }..line.len(), event_end, on_event);
             // The line is not a place that data may stay in; its memory is used again.
             self.keep_data(&line);
             self.line = line;
@@ -129,12 +164,22 @@ impl SseReader {
         }
     }
 
-    /// A complete line, at `[start..end]` of `buffer`.
-    fn field(&mut self, buffer: &[u8], start: usize, end: usize, on_event: &mut impl FnMut(SseEvent<'_>)) {
+    /// Where in the stream an event ends whose last line ends at `end` of the chunk.
+    fn event_end(&self, chunk: &[u8], end: usize) -> u64 {
+        let line_end = if chunk[end..].starts_with(b"\r\n") { 2 } else { 1 };
+        self.offset + end as u64 + line_end
+    }
+
+    /// A complete line, at `at` of `buffer`; `event_end` is where the event ends if it does so here.
+    fn field(&mut self, buffer: &[u8], at: Range<usize>, event_end: u64, on_event: &mut impl FnMut(SseEvent<'_>)) {
+        let Range { start, end } = at;
         let line = &buffer[start..end];
         if line.is_empty() {
-            self.dispatch(buffer, on_event);
+            self.dispatch(buffer, event_end, on_event);
             return;
+        }
+        if line[0] != b':' {
+            self.event_start.get_or_insert(self.line_start);
         }
         let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let mut value = (colon + 1).min(line.len());
@@ -161,14 +206,15 @@ impl SseReader {
         self.data.extend_from_slice(&buffer[start..end]);
     }
 
-    fn dispatch(&mut self, buffer: &[u8], on_event: &mut impl FnMut(SseEvent<'_>)) {
+    fn dispatch(&mut self, buffer: &[u8], event_end: u64, on_event: &mut impl FnMut(SseEvent<'_>)) {
         let data = match self.data_is {
             Data::Absent => None,
             Data::InChunk { start, end } => Some(&buffer[start..end]),
             Data::Kept => Some(&self.data[..]),
         };
-        if let Some(data) = data {
-            on_event(SseEvent { event_type: &self.event_type, data });
+        let start = self.event_start.take();
+        if let (Some(data), Some(start)) = (data, start) {
+            on_event(SseEvent { event_type: &self.event_type, data, range: start..event_end });
         }
         self.data_is = Data::Absent;
         self.data.clear();
@@ -183,22 +229,18 @@ impl SseReader {
         }
     }
 
-    /// Keeps a piece of a line that is not complete in its chunk; `false` when it is too long.
-    fn keep_line(&mut self, piece: &[u8]) -> bool {
-        let fits = self.fits(self.line.len() + piece.len());
+    /// Keeps `chunk[start..]`, a piece of a line that is not complete in its chunk; `false` when it is too long.
+    fn keep_line(&mut self, chunk: &[u8], start: usize) -> bool {
+        let fits = self.fits(chunk.len());
         if fits {
-            self.line.extend_from_slice(piece);
+            self.line.extend_from_slice(&chunk[start..]);
         }
         fits
     }
 
-    /// A line of that length may be added to the event; otherwise everything kept is let go.
-    fn fits(&mut self, line_bytes: usize) -> bool {
-        let data_bytes = match self.data_is {
-            Data::InChunk { start, end } => end - start,
-            Data::Absent | Data::Kept => self.data.len(),
-        };
-        if data_bytes + self.event_type.len() + line_bytes > self.event_bytes_max {
+    /// The event may reach up to `end` of the chunk; otherwise everything kept is let go.
+    fn fits(&mut self, end: usize) -> bool {
+        if self.offset + end as u64 - self.pending_from() > self.event_bytes_max as u64 {
             self.overlong = true;
             (self.line, self.data, self.event_type) = Default::default();
             self.data_is = Data::Absent;
@@ -219,10 +261,14 @@ mod tests {
     fn read(stream: &[u8], sizes: &[usize], event_bytes_max: usize) -> (Vec<Event>, bool) {
         let mut reader = SseReader::new(event_bytes_max);
         let mut events = vec![];
-        let mut overlong = false;
+        let (mut overlong, mut before) = (false, 0);
         for chunk in chunks(stream, sizes) {
             let outcome = reader.feed(chunk, |event| {
                 let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                let lines = &stream[event.range.start as usize..event.range.end as usize];
+                assert!(lines.ends_with(b"\n") || lines.ends_with(b"\r"), "an event ends with its empty line");
+                assert!(event.range.start >= before, "events follow each other");
+                before = event.range.end;
                 events.push((text(event.event_type), text(event.data)));
             });
             overlong = outcome.is_err();
@@ -313,10 +359,11 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_an_event_counts_toward_its_limit() {
-        let stream = format!("event: {}\ndata: 12345678\n\n", "e".repeat(50));
-        assert_eq!(read(stream.as_bytes(), &[], 64), (vec![("e".repeat(50), "12345678".to_owned())], false));
-        assert_eq!(read(stream.as_bytes(), &[], 63), (vec![], true));
+    fn every_line_of_an_event_counts_toward_its_limit() {
+        let stream = format!(": before\nevent: {}\n: x\nid: 1\ndata: 12345678\n\n", "e".repeat(50));
+        let limit = stream.len() - ": before\n".len() - "\n".len();
+        assert_eq!(read(stream.as_bytes(), &[], limit), (vec![("e".repeat(50), "12345678".to_owned())], false));
+        assert_eq!(read(stream.as_bytes(), &[], limit - 2), (vec![], true));
     }
 
     #[test]

@@ -1,20 +1,27 @@
-//! The usage of an answer that does not stream, taken while the answer passes.
+//! The usage and the id of an answer that does not stream, taken while the answer passes.
 
-use super::answer::{Answer, Usage};
+use super::answer::Answer;
+use super::usage::{Counts, Usage};
 use crate::json::Lexer;
 
 /// Reads one JSON answer, cut anywhere, in constant memory. An answer that is no JSON has no usage.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UsageTap {
     lexer: Lexer,
     answer: Answer,
+}
+
+impl Default for UsageTap {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl UsageTap {
     /// A tap at the beginning of an answer.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self { lexer: Lexer::new(), answer: Answer::without_content() }
     }
 
     /// Takes the next bytes of the answer.
@@ -26,7 +33,14 @@ impl UsageTap {
     /// The last complete top-level `usage` object so far, also of an answer that is cut short after it.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
-        self.answer.usage
+        self.answer.usage.map(Counts::usage)
+    }
+
+    /// The top-level `id`: of a response, what a later request names as its `previous_response_id`. At most
+    /// [`ID_BYTES_MAX`](super::ID_BYTES_MAX) bytes.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.answer.id()
     }
 }
 
@@ -51,7 +65,7 @@ mod tests {
 
     #[test]
     fn only_the_top_level_usage_counts() {
-        let table: [(&str, Option<Usage>); 11] = [
+        let table = [
             (r#"{"usage":{"prompt_tokens":1,"completion_tokens":2}}"#, usage(1, 2, None)),
             (
                 r#"{"choices":[{"message":{"content":"x"},"usage":{"prompt_tokens":9}}],"usage":{"prompt_tokens":12,
@@ -84,6 +98,48 @@ mod tests {
             assert_eq!(tapped(body.as_bytes(), &[]), expected, "{body}");
             assert_eq!(tapped(body.as_bytes(), &[1]), expected, "{body}");
         }
+    }
+
+    #[test]
+    fn every_api_s_counts_mean_the_same_here() {
+        for (counts, expected) in [
+            (r#""input_tokens":36,"output_tokens":5,"input_tokens_details":{"cached_tokens":32}"#, usage(36, 5, 32)),
+            (r#""input_tokens":36,"output_tokens":5"#, usage(36, 5, None)),
+            (
+                r#""input_tokens":4,"cache_read_input_tokens":32,"cache_creation_input_tokens":10,"output_tokens":5"#,
+                usage(46, 5, 32),
+            ),
+            (
+                r#""input_tokens":4,"cache_read_input_tokens":0,"cache_creation_input_tokens":null,"output_tokens":5"#,
+                usage(4, 5, 0),
+            ),
+            (
+                r#""input_tokens":18446744073709551615,"cache_read_input_tokens":9,"output_tokens":5"#,
+                usage(u64::MAX, 5, 9),
+            ),
+        ] {
+            let body = format!(r#"{{"usage":{{{counts}}}}}"#);
+            assert_eq!(tapped(body.as_bytes(), &[]), expected, "{body}");
+            assert_eq!(tapped(body.as_bytes(), &[1]), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_answer_is_taken() {
+        let id = |body: &str| {
+            let mut tap = UsageTap::new();
+            for chunk in chunks(body.as_bytes(), &[1]) {
+                tap.feed(chunk);
+            }
+            tap.id().map(str::to_owned)
+        };
+        assert_eq!(
+            id(r#"{"object":"response","id":"resp_1","output":[{"id":"no"}],"model":"m"}"#).as_deref(),
+            Some("resp_1")
+        );
+        assert_eq!(id(r#"{"id":"a","id":null}"#), None);
+        assert_eq!(id(r#"{"response":{"id":"no"}}"#), None);
+        assert_eq!(id(&format!(r#"{{"id":"{}"}}"#, "i".repeat(100_000))), None);
     }
 
     #[test]

@@ -124,6 +124,20 @@ fn what_came_before_the_damage_is_kept() {
 }
 
 #[test]
+fn what_came_before_the_end_of_a_truncated_body_is_told_whatever_the_cut() {
+    let text = "a\\nb".repeat(400);
+    let body = format!(r#"{{"messages":[{{"role":"user","content":"{text}"#);
+    for sizes in [&[][..], &[1], &[3, 700]] {
+        let mut scanner = RequestScanner::new(Recorder::new(usize::MAX), Limits::default());
+        for chunk in chunks(body.as_bytes(), sizes) {
+            scanner.feed(chunk);
+        }
+        let (scan, sink) = scanner.finish();
+        assert_eq!((scan.outcome, sink.text.len()), (Outcome::Truncated, 1200), "{sizes:?}");
+    }
+}
+
+#[test]
 fn text_given_twice_is_ambiguous() {
     let user = r#"{"role":"user","content":"a"}"#;
     let table = [
@@ -201,5 +215,21 @@ fn an_oversized_field_is_absent_and_flagged() {
         let (scan, _) = scan(&format!(r#"{{"cache_salt":"{}","model":"m"}}"#, "x".repeat(bytes)));
         assert_eq!((scan.fields.cache_salt.is_some(), scan.fields.oversized), (kept, !kept), "{bytes}");
         assert_eq!(scan.fields.model.as_deref(), Some("m"));
+    }
+}
+
+#[test]
+fn a_string_that_is_too_long_to_be_kept_is_judged_the_same_in_every_cut() {
+    let long = "x".repeat(3000);
+    for body in [
+        format!(r#"{{"model":"{long}\q","messages":[]}}"#),
+        format!(r#"{{"messages":[{{"role":"{long}\q","content":"a"}}]}}"#),
+        format!(r#"{{"messages":[{{"role":"user","content":[{{"type":"{long}\q"}}]}}]}}"#),
+    ] {
+        for size in [1, 7, 1100, 2000] {
+            let (scan, _) = scan_with(body.as_bytes(), &[size], usize::MAX, Limits::default());
+            assert!(matches!(scan.outcome, Outcome::Malformed { .. }), "cut by {size}: {:?}", scan.outcome);
+            assert!(!scan.fields.oversized);
+        }
     }
 }

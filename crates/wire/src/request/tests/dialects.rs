@@ -186,6 +186,7 @@ fn what_waits_for_a_system_text_is_bounded_and_stays_a_beginning() {
         r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"user","content":"{long}"}},{{"role":"user","content":"c"}}],"system":"s","model":"m"}}"#
     );
     let (scan, segments) = scan_as(Dialect::Messages, body.as_bytes(), &[100], usize::MAX, limits);
+    assert_eq!(scan_as(Dialect::Messages, body.as_bytes(), &[], usize::MAX, limits).1, segments);
     assert_eq!((scan.outcome, scan.fields.model.as_deref()), (Outcome::Complete, Some("m")));
     assert_eq!(segments[..2], [text_segment("system", "s"), text_segment("user", "a")]);
     assert!(segments.len() == 3 && segments[2].text.len() < 1000 && long.starts_with(&segments[2].text));
