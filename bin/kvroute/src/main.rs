@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-/// Measured on the request path against the system's allocator (docs/decisions/0010-mimalloc.md).
+/// Why it is not the system's: docs/decisions/0010-mimalloc.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

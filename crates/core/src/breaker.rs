@@ -3,7 +3,7 @@
 //! After [`FAILURES_MAX`] failures in a row a replica is **ejected** for a while, doubled with each ejection that follows
 //! soon. Then it is on **trial**: one request at a time, until [`TRIALS`] of them succeeded. A failure on trial ejects it
 //! again at once. Only failures that speak against the replica count: no connection, a connection lost before the
-//! answer, an answer that breaks off, an error status of the server's kind. Refusals for load (429, 503) do not.
+//! answer or none in time, an answer that breaks off, an error status of the server's kind. Refusals for load (429, 503) do not.
 //!
 //! A replica that fails fast looks idle to every strategy that counts requests. So each recent failure weighs like a
 //! request in flight until [`PENALTY_US`] have passed: a failure counts as slow, not as fast.
@@ -68,11 +68,11 @@ impl Breaker {
         if now_us.saturating_sub(inner.last_failure_us) < PENALTY_US { inner.recent } else { 0 }
     }
 
-    /// A request went well.
-    pub fn succeeded(&self) {
+    /// A request went well. One that was sent before an ejection and ends during it says nothing of the time since.
+    pub fn succeeded(&self, now_us: u64) {
         let mut inner = self.0.lock();
         inner.failures_in_row = 0;
-        if inner.ejected_until_us > 0 {
+        if inner.ejected_until_us > 0 && now_us >= inner.ejected_until_us {
             inner.trials_left = inner.trials_left.saturating_sub(1);
             if inner.trials_left == 0 {
                 *inner = Inner::default();
@@ -114,7 +114,7 @@ mod tests {
     fn failures_in_a_row_eject_and_a_success_between_them_does_not_let_them_add_up() {
         let breaker = Breaker::default();
         assert!(!failing(&breaker, FAILURES_MAX - 1, 1));
-        breaker.succeeded();
+        breaker.succeeded(1);
         assert!(!failing(&breaker, FAILURES_MAX - 1, 2));
         assert_eq!(breaker.verdict(2), Verdict::Closed);
         assert!(breaker.failed(3));
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(breaker.verdict(EJECTION_US), Verdict::Trial);
         for _ in 0..TRIALS {
             assert_eq!(breaker.verdict(EJECTION_US), Verdict::Trial);
-            breaker.succeeded();
+            breaker.succeeded(EJECTION_US);
         }
         assert_eq!(breaker.verdict(EJECTION_US), Verdict::Closed);
     }
@@ -148,10 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn late_failures_of_requests_sent_before_the_ejection_change_nothing() {
+    fn late_endings_of_requests_sent_before_the_ejection_change_nothing() {
         let breaker = Breaker::default();
         failing(&breaker, FAILURES_MAX, 0);
         assert!(!failing(&breaker, 50, 10));
+        (0..TRIALS).for_each(|_| breaker.succeeded(10));
         assert_eq!(breaker.verdict(EJECTION_US), Verdict::Trial);
     }
 
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(breaker.penalty(0), 0);
         failing(&breaker, 3, 100);
         assert_eq!(breaker.penalty(101), 3);
-        breaker.succeeded();
+        breaker.succeeded(101);
         assert_eq!(breaker.penalty(101), 3);
         assert_eq!(breaker.penalty(100 + PENALTY_US), 0);
         breaker.failed(100 + PENALTY_US);

@@ -44,6 +44,15 @@ pub struct Settings {
     pub chain_bytes_max: usize,
 }
 
+impl Settings {
+    /// Bytes of text after which a hasher is full, whatever characters it has.
+    pub fn bytes_max(&self) -> usize {
+        const CHAR_BYTES_MAX: usize = 4;
+        let longest_key = self.prefix_lengths.last().map_or(0, |&length| length as usize * CHAR_BYTES_MAX);
+        longest_key.max(self.chain_bytes_max)
+    }
+}
+
 /// The hashes of a prompt's growing beginnings, one for each full block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrefixChain {

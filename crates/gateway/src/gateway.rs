@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use http::{Response, StatusCode};
+use kvroute_core::live::{Duty, Health, Live};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
@@ -22,7 +23,7 @@ use crate::upstream::budget::RetryBudget;
 pub struct Gateway {
     snapshot: Arc<ArcSwap<Snapshot>>,
     telemetry: Arc<Telemetry>,
-    clock: Clock,
+    clock: Arc<Clock>,
     monitors: Mutex<Monitors>,
     draining: AtomicBool,
     retries: RetryBudget,
@@ -33,11 +34,12 @@ impl Gateway {
     /// A gateway with its first configuration. Must be called within a Tokio runtime: it starts watching the replicas.
     pub(crate) fn start(config: Config) -> Arc<Self> {
         let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::next(None, config)));
-        let telemetry = Arc::new(Telemetry::new(snapshot.clone()));
+        let clock = Arc::new(Clock::start());
+        let telemetry = Arc::new(Telemetry::new(snapshot.clone(), clock.clone()));
         let gateway = Self {
             snapshot,
             telemetry,
-            clock: Clock::start(),
+            clock,
             monitors: Mutex::default(),
             draining: AtomicBool::new(false),
             retries: RetryBudget::default(),
@@ -123,7 +125,10 @@ impl Gateway {
             return Some("replicas have not been checked yet".to_owned());
         }
         let snapshot = self.snapshot();
-        let is_ready = snapshot.fleet.replicas().any(|replica| snapshot.is_ready(replica));
+        // A fleet that only answers checks late still serves.
+        let serves =
+            |live: &Live| live.duty() == Duty::Ready && matches!(live.health(), Health::Up | Health::Unresponsive);
+        let is_ready = snapshot.engines().any(|(live, _)| serves(live));
         (!is_ready).then(|| "no replica is ready".to_owned())
     }
 }

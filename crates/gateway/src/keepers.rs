@@ -17,6 +17,8 @@ const IDS_MAX: usize = 100_000;
 pub(crate) enum Kind {
     /// A SageMaker session.
     Session,
+    /// An answer of the Responses API.
+    Response,
 }
 
 /// Remembers.

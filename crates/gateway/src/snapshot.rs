@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Fleet, Replica, TargetId, Variant};
-use kvroute_core::live::{Duty, Health, Live};
+use kvroute_core::live::Live;
 use kvroute_core::{cache, hash, prompt};
 use parking_lot::Mutex;
 
@@ -88,11 +88,6 @@ impl Snapshot {
     pub(crate) fn replicas(&self) -> impl Iterator<Item = (&Endpoint, &Variant, &Replica)> {
         let variants = self.fleet.endpoints.iter().flat_map(|e| e.variants.iter().map(move |v| (e, v)));
         variants.flat_map(|(e, v)| v.replicas.iter().map(move |r| (e, v, r)))
-    }
-
-    /// Whether the replica takes requests.
-    pub(crate) fn is_ready(&self, replica: &Replica) -> bool {
-        replica.live.health() == Health::Up && replica.live.duty() == Duty::Ready
     }
 
     /// Every engine with its address: replicas, and copies that have one of their own.

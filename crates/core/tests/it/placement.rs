@@ -256,7 +256,7 @@ fn a_replica_whose_requests_fail_is_left_alone_and_comes_back_one_request_at_a_t
     let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), later + n)).collect();
     assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 1, "on trial");
     drop(open);
-    (0..TRIALS).for_each(|_| failing.breaker.succeeded());
+    (0..TRIALS).for_each(|_| failing.breaker.succeeded(later));
     let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), 2 * later + 10_000_000 + n)).collect();
     assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 15, "back");
 }

@@ -336,7 +336,7 @@ impl<'a> World<'a> {
             0 => _ = live.set_duty(Duty::ALL[self.entropy.below(3) as usize]),
             1 => live.busy_until(self.now_us + 1_000_000),
             2 => _ = live.breaker.failed(self.now_us),
-            3 => live.breaker.succeeded(),
+            3 => live.breaker.succeeded(self.now_us),
             4 => _ = live.set_health(Health::ALL[self.entropy.below(4) as usize]),
             _ => {
                 live.set_duty(Duty::Ready);

@@ -1,11 +1,16 @@
 //! What a path and method ask for.
 
 use http::Method;
-use kvroute_wire::request::Shape;
+use kvroute_wire::request::{Dialect, Shape};
 use kvroute_wire::sagemaker::{self, Route};
 
 use super::Refusal;
 use crate::config;
+
+/// The paths whose bodies are prompts to be routed by.
+const PROMPTS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", RESPONSES, "/v1/messages"];
+/// The one whose answers later requests refer to.
+const RESPONSES: &str = "/v1/responses";
 
 /// What is asked for.
 #[derive(Debug)]
@@ -90,10 +95,10 @@ impl Call {
             "/readyz" | "/ping" => return Self::Probe(Probe::Ready),
             "/v1/models" if reads => return Self::Models,
             "/v1/models" => return Self::WrongMethod { allowed: "GET" },
-            "/v1/chat/completions" | "/v1/completions" if method == Method::POST => {
+            _ if PROMPTS.contains(&path) && method == Method::POST => {
                 return Self::Inference(Inference::open_ai(path, true));
             }
-            "/v1/chat/completions" | "/v1/completions" => return Self::WrongMethod { allowed: "POST" },
+            _ if PROMPTS.contains(&path) => return Self::WrongMethod { allowed: "POST" },
             _ if path.len() > 4 && path.starts_with("/v1/") => {
                 return Self::Inference(Inference::open_ai(path, false));
             }
@@ -125,6 +130,16 @@ impl Inference {
     fn open_ai(path: &str, has_prompt: bool) -> Self {
         let path = path.to_owned();
         Self { api: Api::OpenAi, endpoint: None, component: None, path, has_prompt, streams: false }
+    }
+
+    /// How the body is to be read.
+    pub(crate) fn dialect(&self) -> Dialect {
+        Dialect::of_path(&self.path)
+    }
+
+    /// Whether later requests may go on with its answer.
+    pub(crate) fn is_gone_on_with(&self) -> bool {
+        self.path == RESPONSES
     }
 
     fn native(endpoint: String, streams: bool) -> Self {
@@ -165,6 +180,9 @@ mod tests {
         for (method, path, expected) in [
             (Method::POST, "/v1/chat/completions", "OpenAi - /v1/chat/completions prompt"),
             (Method::POST, "/v1/completions", "OpenAi - /v1/completions prompt"),
+            (Method::POST, "/v1/responses", "OpenAi - /v1/responses prompt"),
+            (Method::POST, "/v1/messages", "OpenAi - /v1/messages prompt"),
+            (Method::GET, "/v1/responses/r", "OpenAi - /v1/responses/r load"),
             (Method::POST, "/v1/embeddings", "OpenAi - /v1/embeddings load"),
             (Method::GET, "/v1/models", "models"),
             (Method::GET, "/v1/models/m", "OpenAi - /v1/models/m load"),

@@ -36,7 +36,9 @@ pub(crate) fn of(
     let session = header(headers, &endpoint.routing.session_header)
         .or(params.session.as_deref().map(str::as_bytes))
         .or(cache_key);
-    let keeper = params.session.as_deref().and_then(|id| gateway.keepers().of(&endpoint.name, Kind::Session, id));
+    let keeper = |kind: Kind, id: Option<&str>| id.and_then(|id| gateway.keepers().of(&endpoint.name, kind, id));
+    let previous = fields.and_then(|fields| fields.previous_response_id.as_deref());
+    let pinned = keeper(Kind::Session, params.session.as_deref()).or_else(|| keeper(Kind::Response, previous));
     let salt = fields.and_then(|fields| fields.cache_salt.as_deref());
 
     let mut facts = RequestFacts {
@@ -45,7 +47,7 @@ pub(crate) fn of(
         component: params.component.clone(),
         tenant: tenant.map(|tenant| hash::bytes(tenant, seeded(TENANT_SEED))),
         session: session.map(|session| hash::bytes(session, seeded(SESSION_SEED))),
-        pinned: keeper,
+        pinned,
         cache_salt: salt.map(|salt| hash::bytes(salt.as_bytes(), seeded(SALT_SEED))),
         prompt_tokens_estimated: tokens_of_bytes(received.prompt_bytes()),
         streams: call.streams || fields.is_some_and(|fields| fields.stream),

@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use kvroute_core::prompt::{Prompt, PromptHasher};
-use kvroute_wire::request::{Fields, Limits, MEDIA_END, Outcome, PromptSink, RequestScanner, Scan};
+use kvroute_wire::request::{Dialect, Fields, Limits, MEDIA_END, Outcome, PromptSink, RequestScanner, Scan};
 
 use super::Refusal;
 use super::call::BodyShape;
@@ -59,7 +59,12 @@ impl Received {
 }
 
 /// Reads the whole body.
-pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Snapshot) -> Result<Received, Refusal> {
+pub(crate) async fn body(
+    headers: &HeaderMap,
+    mut body: Incoming,
+    dialect: Dialect,
+    snapshot: &Snapshot,
+) -> Result<Received, Refusal> {
     let bytes_max = snapshot.config.limits.body_bytes_max as u64;
     if body.size_hint().lower() > bytes_max {
         // Reading is what tells a client that waits for it to go on.
@@ -69,7 +74,10 @@ pub(crate) async fn body(headers: &HeaderMap, mut body: Incoming, snapshot: &Sna
         return Err(Refusal::body_too_large(bytes_max));
     }
     let mut scanner = is_scannable(headers).then(|| {
-        RequestScanner::new(HashingSink(Box::new(PromptHasher::new(snapshot.prompt.clone()))), Limits::default())
+        // What waits for a system text that comes last is worth no more room than the hasher takes.
+        let waiting_bytes_max = snapshot.prompt.bytes_max();
+        let limits = Limits { waiting_bytes_max, ..Limits::default() };
+        RequestScanner::for_dialect(dialect, HashingSink(Box::new(PromptHasher::new(snapshot.prompt.clone()))), limits)
     });
     let mut pieces = Pieces::default();
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);

@@ -34,9 +34,6 @@ use crate::upstream::body::Pieces;
 use crate::upstream::client::SendError;
 use crate::upstream::target::Target;
 
-/// Longest time that a replica's `retry-after` keeps requests away from it.
-const BUSY_MAX: Duration = Duration::from_secs(30);
-
 /// How soon a connection is lost that had been closed before the request reached it.
 const CLOSED_AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -146,10 +143,14 @@ impl Errand<'_> {
     /// What the client is told where no place can be had. Where no replica at all has a path for the body, that is what
     /// is wrong, and not the fleet.
     fn no_route(&self, why: &NoRoute) -> Refusal {
-        let mut targets = self.endpoint().variants.iter().flat_map(|v| &v.replicas).map(|r| r.target);
-        match targets.next().map(|target| self.path(self.snapshot.target(target))) {
-            _ if self.opens_session => Refusal::no_sessions(),
-            Some(Err(refusal)) if targets.all(|target| self.path(self.snapshot.target(target)).is_err()) => refusal,
+        let NoRoute::NoReplica(_) = why else { return Refusal::no_route(why) };
+        let replicas = self.endpoint().variants.iter().flat_map(|variant| &variant.replicas);
+        let mut targets = replicas.map(|replica| self.snapshot.target(replica.target)).peekable();
+        if self.opens_session && targets.clone().all(|target| !target.keeps_sessions) {
+            return Refusal::no_sessions();
+        }
+        match targets.peek().map(|target| self.path(target)) {
+            Some(Err(refusal)) if targets.all(|target| self.path(target).is_err()) => refusal,
             _ => Refusal::no_route(why),
         }
     }
@@ -214,7 +215,7 @@ impl Errand<'_> {
     }
 }
 
-/// How long a replica asks to be left alone, in seconds or until a date, cut to what is sensible.
+/// How long a replica asks to be left alone, in seconds or until a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let written = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     let wait = match written.trim().parse::<u64>() {
@@ -223,7 +224,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
             httpdate::parse_http_date(written).ok()?.duration_since(std::time::SystemTime::now()).unwrap_or_default()
         }
     };
-    Some(wait.min(BUSY_MAX))
+    Some(wait)
 }
 
 #[cfg(test)]
@@ -238,9 +239,9 @@ mod tests {
             retry_after(&headers)
         };
         assert_eq!(said("3"), Some(Duration::from_secs(3)));
-        assert_eq!(said("86400"), Some(BUSY_MAX));
+        assert_eq!(said("86400"), Some(Duration::from_secs(86_400)));
         assert_eq!(said("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(said("Fri, 31 Dec 9999 23:59:59 GMT"), Some(BUSY_MAX));
+        assert!(said("Fri, 31 Dec 9999 23:59:59 GMT") > Some(Duration::from_secs(1 << 32)));
         assert_eq!(said("soon"), None);
         assert_eq!(retry_after(&HeaderMap::new()), None);
     }

@@ -31,6 +31,9 @@ use crate::upstream::target::Target;
 const REPLICA_HEADER: HeaderName = HeaderName::from_static("x-kvroute-replica");
 const DECISION_HEADER: HeaderName = HeaderName::from_static("x-kvroute-decision");
 
+/// Longest time that a replica's `retry-after` keeps requests away from it.
+const BUSY_MAX: Duration = Duration::from_secs(30);
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -156,7 +159,7 @@ impl Exchange {
         reservation.engine().answered();
         if let Some(wait) = wait {
             let now_us = self.gateway.clock().moment().now_us;
-            reservation.engine().busy_until(now_us + wait.as_micros() as u64);
+            reservation.engine().busy_until(now_us + wait.min(BUSY_MAX).as_micros() as u64);
         }
     }
 
@@ -226,6 +229,12 @@ impl Exchange {
         }
     }
 
+    /// Remembers which replica keeps an answer that later requests may go on with.
+    pub(crate) fn keep_response(&self, id: &str) {
+        let labels = &self.target.labels;
+        self.gateway.keepers().keeps(&labels.endpoint, Kind::Response, id, labels.replica.clone());
+    }
+
     /// The client gets another status than the replica gave.
     pub(crate) fn translated(&mut self, status: StatusCode) {
         self.outcome = Outcome::ErrorStatus;
@@ -281,7 +290,12 @@ impl Exchange {
         match self.code {
             429 | 503 => {}
             500.. => self.blame(),
-            _ => self.engine().map_or((), |engine| engine.breaker.succeeded()),
+            _ => {
+                let now_us = self.gateway.clock().moment().now_us;
+                if let Some(engine) = self.engine() {
+                    engine.breaker.succeeded(now_us);
+                }
+            }
         }
         self.reservation = None;
     }

@@ -54,17 +54,10 @@ impl Observer {
     pub(crate) fn feed(&mut self, piece: &[u8]) -> Seen {
         let mut seen = Seen::default();
         match self {
-            Self::Stream(observer) => {
-                // Once content has come, the observer reads only events that may tell something else: what is neither
-                // usage nor error nor the end mark is content.
-                let mut had_content = observer.has_content();
-                observer.feed(piece, |event| {
-                    let tells_else = event.usage || event.error || event.done;
-                    seen.content_events += u32::from(event.content || (had_content && !tells_else));
-                    seen.error |= event.error;
-                    had_content |= event.content;
-                });
-            }
+            Self::Stream(observer) => observer.feed(piece, |event| {
+                seen.content_events += u32::from(event.content);
+                seen.error |= event.error;
+            }),
             Self::Document(tap) => tap.feed(piece),
             Self::Nothing => {}
         }
@@ -76,6 +69,15 @@ impl Observer {
         match self {
             Self::Stream(observer) => !observer.is_done() && !observer.is_overlong(),
             Self::Document(_) | Self::Nothing => false,
+        }
+    }
+
+    /// The id of the answer, where it has one.
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Stream(observer) => observer.response_id(),
+            Self::Document(tap) => tap.id(),
+            Self::Nothing => None,
         }
     }
 

@@ -63,7 +63,10 @@ pub(crate) async fn answer(
         let end = End::of(&head.headers);
         head.headers = headers;
         let framing = if is_eventstream { Framing::EventStream } else { Framing::AsIs };
-        return Response::from_parts(head, Relay::start(body, exchange, observer, framing, end));
+        return Response::from_parts(
+            head,
+            Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()),
+        );
     }
     let observer = Observer::of(&head.headers);
     let end = End::of(&head.headers);
@@ -72,7 +75,7 @@ pub(crate) async fn answer(
     // An event that is added to a body of known length could fill it up, and so make it look complete.
     let is_open_ended = body.size_hint().exact().is_none();
     let framing = if observer.is_stream() && is_open_ended { Framing::ServerSentEvents } else { Framing::AsIs };
-    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end))
+    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()))
 }
 
 fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
@@ -182,6 +185,8 @@ pub(crate) struct Relay {
     observer: Observer,
     framing: Framing,
     end: End,
+    /// Whether later requests may refer to the answer.
+    is_gone_on_with: bool,
     /// The last bytes that passed, newest last.
     tail: [u8; 4],
     stage: Stage,
@@ -261,6 +266,7 @@ impl Relay {
         observer: Observer,
         framing: Framing,
         end: End,
+        is_gone_on_with: bool,
     ) -> ResponseBody {
         let mut stage = Stage::Passing;
         if replica.is_end_stream() {
@@ -270,7 +276,17 @@ impl Relay {
         }
         let tail = *b"\n\n\n\n";
         let idle = Idle::new(exchange.idle_limit());
-        ResponseBody::Relay(Box::new(Self { replica, exchange, observer, framing, end, tail, stage, idle }))
+        ResponseBody::Relay(Box::new(Self {
+            replica,
+            exchange,
+            observer,
+            framing,
+            end,
+            is_gone_on_with,
+            tail,
+            stage,
+            idle,
+        }))
     }
 
     pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -335,6 +351,9 @@ impl Relay {
     }
 
     fn end(&mut self) {
+        if let Some(id) = self.observer.id().filter(|_| self.is_gone_on_with) {
+            self.exchange.keep_response(id);
+        }
         self.exchange.complete(self.observer.usage());
         self.stage = Stage::Ended;
     }

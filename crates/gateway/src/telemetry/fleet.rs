@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kvroute_core::breaker::Verdict;
 use kvroute_core::fleet::{Endpoint, Replica, Variant};
+use kvroute_core::live::{Duty, Health, Live};
 use kvroute_feeds::engine_metrics::EngineMetrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -13,11 +15,13 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::names::{self, Kind, Metric};
 use super::{ReplicaLabels, base_name, metric_type};
+use crate::clock::Clock;
 use crate::snapshot::Snapshot;
 
 /// Reads the fleet.
 pub(super) struct FleetCollector {
     snapshot: Arc<ArcSwap<Snapshot>>,
+    clock: Arc<Clock>,
 }
 
 /// What is known of one replica at the scrape.
@@ -34,8 +38,8 @@ struct Row {
 }
 
 impl FleetCollector {
-    pub(super) fn new(snapshot: Arc<ArcSwap<Snapshot>>) -> Self {
-        Self { snapshot }
+    pub(super) fn new(snapshot: Arc<ArcSwap<Snapshot>>, clock: Arc<Clock>) -> Self {
+        Self { snapshot, clock }
     }
 }
 
@@ -48,7 +52,8 @@ impl fmt::Debug for FleetCollector {
 impl Collector for FleetCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let snapshot = self.snapshot.load();
-        let rows: Vec<Row> = snapshot.replicas().map(|(e, v, r)| row(&snapshot, e, v, r)).collect();
+        let now_us = self.clock.moment().now_us;
+        let rows: Vec<Row> = snapshot.replicas().map(|(e, v, r)| row(&snapshot, now_us, e, v, r)).collect();
         let mut gauge = |metric: Metric, value: &dyn Fn(&Row) -> Option<f64>| {
             family(&mut encoder, metric, rows.iter().filter_map(|row| Some((&row.labels, value(row)?))))
         };
@@ -68,7 +73,7 @@ impl Collector for FleetCollector {
     }
 }
 
-fn row(snapshot: &Snapshot, endpoint: &Endpoint, variant: &Variant, replica: &Replica) -> Row {
+fn row(snapshot: &Snapshot, now_us: u64, endpoint: &Endpoint, variant: &Variant, replica: &Replica) -> Row {
     let routed_in_all: u64 = variant.replicas.iter().map(|r| r.live.load.routed()).sum();
     let weight_in_all: f64 = variant.replicas.iter().map(|r| r.weight).sum();
     let load = &replica.live.load;
@@ -83,10 +88,16 @@ fn row(snapshot: &Snapshot, endpoint: &Endpoint, variant: &Variant, replica: &Re
         routed: load.routed(),
         share: load.routed() as f64 / routed_in_all.max(1) as f64,
         ideal_share: replica.weight / weight_in_all,
-        ready: f64::from(u8::from(snapshot.is_ready(replica))),
+        ready: f64::from(u8::from(is_ready(&replica.live, now_us))),
         cache_blocks: replica.live.cache.blocks() as f64,
         engine: snapshot.target(replica.target).engine.get().map(|(_, metrics)| metrics),
     }
+}
+
+/// Whether it takes requests as one that is well.
+fn is_ready(live: &Live, now_us: u64) -> bool {
+    let is_ejected = matches!(live.breaker.verdict(now_us), Verdict::Ejected { .. });
+    live.duty() == Duty::Ready && live.health() == Health::Up && !is_ejected
 }
 
 fn family<'a>(

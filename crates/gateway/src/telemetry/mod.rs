@@ -24,6 +24,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{self, Registry};
 
 use self::names::{Kind, Metric};
+use crate::clock::Clock;
 use crate::request::Refusal;
 use crate::request::call::Api;
 use crate::snapshot::Snapshot;
@@ -173,11 +174,11 @@ pub(crate) struct Telemetry {
 
 impl Telemetry {
     /// Metrics of a gateway whose snapshot in force is at `snapshot`.
-    pub(crate) fn new(snapshot: Arc<ArcSwap<Snapshot>>) -> Self {
+    pub(crate) fn new(snapshot: Arc<ArcSwap<Snapshot>>, clock: Arc<Clock>) -> Self {
         let mut r = Registry::default();
         let build: Family<BuildLabels, Gauge> = register(&mut r, names::BUILD, Family::default());
         build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
-        r.register_collector(Box::new(fleet::FleetCollector::new(snapshot)));
+        r.register_collector(Box::new(fleet::FleetCollector::new(snapshot, clock)));
         let telemetry = Self {
             requests: register(&mut r, names::REQUESTS, Family::default()),
             refused: register(&mut r, names::REFUSED, Family::default()),

@@ -208,14 +208,13 @@ async fn a_body_that_cannot_be_read_is_the_engines_business() {
         ("{\"prompt\":\"hi\",", "truncated"),
         ("[1]", "not_an_object"),
         ("", "empty"),
-        (&"[".repeat(5000), "too_deep"),
     ] {
         let answer = post(gateway.address(), CHAT, body.to_owned()).await;
         assert_eq!((answer.status.as_u16(), answer.decision()), (200, "no_prefix"), "{reason}");
         let label = format!("reason=\"{reason}\"");
         assert_eq!(gateway.metrics().await.sum("kvroute_unscanned_bodies_total", &[&label]), 1.0, "{reason}");
     }
-    assert_eq!(upstream.count(), 5);
+    assert_eq!(upstream.count(), 4);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@
 //!   surrogate pairs, nothing but white space after the document, at most [`DEPTH_MAX`] containers inside each other.
 //! - The checking is laxer in exactly three places: (1) the bytes of a *skipped string* are only searched for its end;
 //!   (2) inside a *skipped container*, and in the rest of one that is left, only strings and matching brackets are
-//!   recognised; (3) the magnitude of a number is not checked (`1e999` passes).
+//!   recognised, and beyond [`DEPTH_MAX`] containers only their number; (3) the magnitude of a number is not checked (`1e999` passes).
 //! - Time is linear in the bytes fed. Memory is constant: a member name beyond [`NAME_BYTES_MAX`] bytes is cut, text is
 //!   handed on in pieces.
 //! - After an error the lexer stays failed and makes no further calls.

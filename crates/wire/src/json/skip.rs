@@ -24,6 +24,9 @@ pub(super) struct Skip {
     floor: u8,
     /// The visitor descended into the container and must hear of its end.
     report_close: bool,
+    /// Open containers below the deepest whose kind is remembered. They are counted only: what nobody wants may be
+    /// nested as deeply as its sender likes.
+    beyond: u32,
     in_string: bool,
     escaped: bool,
 }
@@ -31,13 +34,13 @@ pub(super) struct Skip {
 impl Skip {
     /// The container that begins next.
     pub(super) fn container(stack: &Stack) -> Self {
-        Self { floor: stack.depth(), report_close: false, in_string: false, escaped: false }
+        Self { floor: stack.depth(), report_close: false, beyond: 0, in_string: false, escaped: false }
     }
 
     /// The rest of the innermost open container.
     pub(super) fn rest_of_container(stack: &Stack) -> Self {
         debug_assert!(!stack.is_empty());
-        Self { floor: stack.depth() - 1, report_close: true, in_string: false, escaped: false }
+        Self { floor: stack.depth() - 1, report_close: true, beyond: 0, in_string: false, escaped: false }
     }
 }
 
@@ -108,8 +111,11 @@ impl Lexer {
             match chunk[byte_at] {
                 b'"' => skip.in_string = true,
                 open @ (b'{' | b'[') => {
-                    self.stack.push(open == b'{').map_err(|too_deep| (too_deep, byte_at))?;
+                    if skip.beyond > 0 || self.stack.push(open == b'{').is_err() {
+                        skip.beyond = skip.beyond.saturating_add(1);
+                    }
                 }
+                _ if skip.beyond > 0 => skip.beyond -= 1,
                 close => {
                     if self.stack.top_is_object() != (close == b'}') {
                         return Err((ErrorKind::Syntax, byte_at));
