@@ -26,6 +26,7 @@ mod native_placement;
 mod placement;
 mod refusals;
 mod reload;
+mod responses;
 mod retries;
 mod shapes;
 mod silence;
