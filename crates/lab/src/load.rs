@@ -26,13 +26,12 @@ mod arrivals;
 mod client;
 mod exchange;
 mod failure;
-mod frames;
+mod framing;
 mod options;
 mod outcome;
 mod pace;
 mod progress;
 mod runner;
-mod sse;
 
 pub use failure::FailureKind;
 pub use options::{LoadOptions, LoopKind, Pacing, Target};

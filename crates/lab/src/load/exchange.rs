@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, Response, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -11,8 +11,7 @@ use super::{
     answer::Answer,
     client::{Client, with_causes},
     failure::{Failure, FailureKind},
-    frames::FrameReader,
-    sse::SseReader,
+    framing::Framing,
 };
 use crate::workload::Request;
 
@@ -35,12 +34,6 @@ pub(super) struct Exchange {
     pub(super) replica: Option<String>,
     pub(super) decision: Option<String>,
     pub(super) result: Result<(), Failure>,
-}
-
-/// Reader of the answer's framing, by content type.
-enum Framing {
-    Sse(SseReader),
-    Frames(FrameReader, SseReader),
 }
 
 impl Exchange {
@@ -73,7 +66,8 @@ impl Exchange {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failure::new(FailureKind::Broken, &with_causes(&error)))?;
             if let Some(data) = frame.data_ref() {
-                framing.push(data, &mut self.answer, self.sent_at.elapsed())?;
+                let now = self.sent_at.elapsed();
+                framing.push(data, |event| self.answer.event(event, now))?;
             }
             if self.answer.done {
                 read_to_end(body).await;
@@ -81,30 +75,6 @@ impl Exchange {
             }
         }
         self.answer.complete()
-    }
-}
-
-impl Framing {
-    fn of(headers: &HeaderMap) -> Result<Self, Failure> {
-        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let mime = content_type.split(';').next().unwrap_or_default().trim();
-        if mime.eq_ignore_ascii_case("text/event-stream") {
-            return Ok(Self::Sse(SseReader::default()));
-        }
-        if mime.eq_ignore_ascii_case("application/vnd.amazon.eventstream") {
-            return Ok(Self::Frames(FrameReader::default(), SseReader::default()));
-        }
-        let message = format!("content type {content_type:?}");
-        Err(Failure::new(FailureKind::NotAStream, &message))
-    }
-
-    fn push(&mut self, bytes: &[u8], answer: &mut Answer, now: Duration) -> Result<(), Failure> {
-        match self {
-            Self::Sse(sse) => sse.push(bytes, |data| answer.event(data, now)),
-            Self::Frames(frames, sse) => {
-                frames.push(bytes, |payload| sse.push(payload, |data| answer.event(data, now)))
-            }
-        }
     }
 }
 
