@@ -86,14 +86,14 @@ def _wait_for(port: int, path: str) -> None:
     wait_until(f"port {port} answers {path}", lambda: answers_ok(f"http://127.0.0.1:{port}{path}"), 20)
 
 
-@pytest.mark.deadline(120)
+@pytest.mark.deadline(150)
 def test_the_demo_ends_with_its_table_and_its_snippets_work_as_printed(
     tmp_path: Path, checkout: Path, python_first: dict[str, str]
 ) -> None:
     results = tmp_path / "demo.json"
-    demo = Process("demo", [kvroute.binary(), "demo", "--seconds", "12", "--keep", "--json", results])
+    demo = Process("demo", [kvroute.binary(), "demo", "--seconds", "30", "--keep", "--json", results])
     try:
-        wait_until("the demo prints its snippets", lambda: "# openai" in demo.log(), 60)
+        wait_until("the demo prints its snippets", lambda: "# openai" in demo.log(), 90)
         log = demo.log()
         strategies = [row["strategy"] for row in json.loads(results.read_text())]
         assert strategies[:1] == ["random"] and "prefix_aware" in strategies

@@ -36,8 +36,8 @@ const REQUESTS_PER_SECOND: f64 = 11.0;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  kvroute demo\n  kvroute demo --seconds 30 --keep")]
 pub(crate) struct Args {
-    /// How long the measurements may take, in all.
-    #[arg(long, value_name = "N", default_value_t = 75, value_parser = clap::value_parser!(u64).range(9..=3_600))]
+    /// How long the measurements may take, in all. Under 30 there would be too few requests to compare.
+    #[arg(long, value_name = "N", default_value_t = 75, value_parser = clap::value_parser!(u64).range(30..=3_600))]
     seconds: u64,
     /// Leave the fleet serving afterwards, and print how to talk to it.
     #[arg(long)]

@@ -20,7 +20,7 @@ use crate::{Failure, print, runtime};
     kvroute load --endpoint llama --save-result load.json")]
 pub(crate) struct Args {
     /// The server.
-    #[arg(long, default_value = "http://127.0.0.1:8780")]
+    #[arg(long, default_value = "http://127.0.0.1:8780", value_parser = base_url)]
     base_url: String,
     /// Value of `model` in every body.
     #[arg(long, default_value = "")]
@@ -57,8 +57,8 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Pace", default_value_t = 1_000)]
     num_prompts: usize,
     /// Stop sending after this many seconds.
-    #[arg(long, help_heading = "Pace", value_name = "SECONDS")]
-    duration_s: Option<f64>,
+    #[arg(long, help_heading = "Pace", value_name = "SECONDS", value_parser = seconds)]
+    duration_s: Option<Duration>,
     /// Requests sent before measuring.
     #[arg(long, help_heading = "Pace", default_value_t = 0)]
     num_warmups: usize,
@@ -119,6 +119,20 @@ enum WorkloadName {
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("a header is written `name: value`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        _ => Err("a duration is a number of seconds above 0".to_owned()),
+    }
+}
+
+/// The address without the `/v1` that OpenAI clients have at its end: requests bring their own path.
+fn base_url(text: &str) -> Result<String, String> {
+    let text = text.trim_end_matches('/');
+    Ok(text.strip_suffix("/v1").unwrap_or(text).to_owned())
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -186,7 +200,7 @@ fn options(args: &Args) -> LoadOptions {
             think: Duration::ZERO,
         },
         requests_max: args.num_prompts,
-        duration_max: args.duration_s.map(Duration::from_secs_f64),
+        duration_max: args.duration_s,
         warmups: args.num_warmups,
         seed: args.seed,
         keep_gaps: args.save_detailed,

@@ -62,7 +62,13 @@ fn main() -> ExitCode {
         Command::Demo(_) | Command::Load(_) => "error",
         _ => "info",
     };
-    let filter = EnvFilter::try_from_env("KVROUTE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let filter = match log_filter(std::env::var("KVROUTE_LOG").ok().as_deref(), level) {
+        Ok(filter) => filter,
+        Err(problem) => {
+            say!("error: {problem}");
+            return ExitCode::from(2);
+        }
+    };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
     let result = match cli.command {
@@ -80,6 +86,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What is logged: as the environment says, else from `level` on.
+fn log_filter(written: Option<&str>, level: &str) -> Result<EnvFilter, String> {
+    let written = written.map(str::trim).filter(|written| !written.is_empty()).unwrap_or(level);
+    // A word that is no level would be taken for the name of a module, and everything else be silent.
+    let is_level = written.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
+    if !is_level && !written.contains(['=', ',']) {
+        return Err(format!("KVROUTE_LOG is {written:?}: write error, warn, info, debug or trace"));
+    }
+    EnvFilter::try_new(written).map_err(|error| format!("KVROUTE_LOG is {written:?}: {error}"))
 }
 
 /// Prints a line to standard error, for people.
@@ -105,4 +122,19 @@ macro_rules! print {
 /// A runtime with all cores.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_level_is_a_level_or_refused_and_empty_is_the_default() {
+        for written in [None, Some(""), Some(" "), Some("warn"), Some("kvroute_gateway=debug,warn")] {
+            assert!(log_filter(written, "info").is_ok(), "{written:?}");
+        }
+        for written in ["bogus", "=", "verbose"] {
+            assert!(log_filter(Some(written), "info").is_err(), "{written:?}");
+        }
+    }
 }

@@ -56,7 +56,12 @@ fn reload(gateway: &Gateway, path: &PathBuf) {
             warnings.iter().for_each(|warning| tracing::warn!("{}", warning.headline()));
             let changes = gateway.apply(config);
             tracing::info!(changes = changes.len(), "configuration loaded");
-            changes.iter().for_each(|change| tracing::info!("{change}"));
+            for change in &changes {
+                match change.kind {
+                    config::ChangeKind::NeedsRestart { .. } => tracing::warn!("not applied: {change}"),
+                    _ => tracing::info!("{change}"),
+                }
+            }
         }
         Err(diagnostics) => {
             gateway.reload_failed();

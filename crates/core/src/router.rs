@@ -198,11 +198,15 @@ fn pick(
     }
 }
 
-/// The replica that keeps what the request goes on with, if it can be asked: the least busy of its places.
-fn pinned(variant: &Variant, facts: &RequestFacts, candidates: &[Candidate]) -> Option<Pick> {
+/// The replica that keeps what the request goes on with, if it can be asked: the least busy of its places. Others being
+/// better off is no reason to leave it, since nobody else can answer.
+fn pinned(variant: &Variant, facts: &RequestFacts, candidates: &mut [Candidate]) -> Option<Pick> {
     let id = facts.pinned.as_ref()?;
-    let there = eligible(candidates).filter(|(_, candidate)| variant.replicas[candidate.replica].id == *id);
-    let (index, _) = there.min_by_key(|(_, candidate)| candidate.in_flight)?;
+    let there = candidates.iter_mut().enumerate().filter(|(_, candidate)| {
+        variant.replicas[candidate.replica].id == *id && candidate.dropped.is_none_or(Drop::is_last_resort)
+    });
+    let (index, keeper) = there.min_by_key(|(_, candidate)| (candidate.dropped.is_some(), candidate.in_flight))?;
+    keeper.dropped = None;
     Some(Pick { index, reason: Reason::Pinned, home: Some(index) })
 }
 

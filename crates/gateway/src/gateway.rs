@@ -50,10 +50,11 @@ impl Gateway {
     }
 
     /// Puts a new configuration in force; gives what changed. Requests under way keep what they began with.
-    pub fn apply(&self, config: Config) -> Vec<Change> {
+    pub fn apply(&self, mut config: Config) -> Vec<Change> {
         let mut monitors = self.monitors.lock(); // one reload at a time
         let before = self.snapshot();
         let changes = config::changes(&before.config, &config);
+        config.keep_what_needs_a_restart(&before.config);
         self.snapshot.store(Arc::new(Snapshot::next(Some(&before), config)));
         let now = self.snapshot();
         monitors.follow(&now);

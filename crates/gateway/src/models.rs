@@ -15,6 +15,7 @@ use kvroute_core::live::Health;
 use kvroute_wire::openai::merge_models;
 use tokio::task::JoinSet;
 
+use crate::request::{Refusal, RefusalKind};
 use crate::response::body::ResponseBody;
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
@@ -24,7 +25,7 @@ const LIST_BYTES_MAX: usize = 1 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The merged list.
-pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Response<ResponseBody> {
+pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Result<Response<ResponseBody>, Refusal> {
     let mut asked = JoinSet::new();
     for (order, (_, _, replica)) in snapshot.replicas().enumerate() {
         if replica.live.health() != Health::Down {
@@ -38,9 +39,14 @@ pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Response<ResponseBody> {
     let configured = configured(snapshot);
     let mut bodies: Vec<&[u8]> = lists.iter().map(|(_, list)| &list[..]).collect();
     bodies.push(&configured);
-    let mut response = Response::new(ResponseBody::full(merge_models(&bodies, LIST_BYTES_MAX).body));
+    let merged = merge_models(&bodies, LIST_BYTES_MAX);
+    if lists.is_empty() && merged.models == 0 {
+        // An empty list would say that there are no models, not that nobody can tell.
+        return Err(Refusal::new(RefusalKind::Unavailable, "no replica can tell its models now"));
+    }
+    let mut response = Response::new(ResponseBody::full(merged.body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    Ok(response)
 }
 
 async fn ask(snapshot: &Snapshot, target: &Target) -> Option<Bytes> {

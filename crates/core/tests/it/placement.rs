@@ -210,7 +210,17 @@ fn what_goes_on_with_something_goes_to_whoever_keeps_it_however_busy_and_elsewhe
     let pinned = RequestFacts { pinned: Some("d".into()), ..facts("x") };
     let open: Vec<_> = (0..10).map(|n| place(&endpoint, &pinned, n)).collect();
     assert!(open.iter().all(|(d, _)| (d.variant, d.choice.replica, d.reason) == (1, 1, Reason::Pinned)));
-    endpoint.variants[1].replicas[1].live.set_health(Health::Down);
+    let keeper = &endpoint.variants[1].replicas[1].live;
+    keeper.busy_until(u64::MAX);
+    for health in [Health::Up, Health::Warming, Health::Unresponsive] {
+        keeper.set_health(health);
+        assert_eq!(place(&endpoint, &pinned, 1).0.reason, Reason::Pinned, "{health:?}");
+        assert_eq!(
+            place(&endpoint, &RequestFacts { variant: Some("two".into()), ..facts("x") }, 1).0.choice.replica,
+            0
+        );
+    }
+    keeper.set_health(Health::Down);
     let (decision, _place) = place(&endpoint, &pinned, 1);
     assert_ne!(decision.reason, Reason::Pinned);
 }

@@ -10,6 +10,16 @@ use super::model::{
     Adapter, Component, Config, Copy, Endpoint, Health, Limits, Replica, Routing, Scrape, Timeouts, Variant,
 };
 
+impl Config {
+    /// Takes over what only a restart can change, so that the next reload compares with what is in force.
+    pub(crate) fn keep_what_needs_a_restart(&mut self, in_force: &Config) {
+        self.listen = in_force.listen;
+        self.admin = in_force.admin;
+        self.limits.header_bytes_max = in_force.limits.header_bytes_max;
+        self.timeouts.client_idle_ms = in_force.timeouts.client_idle_ms;
+    }
+}
+
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {

@@ -117,10 +117,11 @@ impl Call {
         }
     }
 
-    /// In which API's terms to answer.
-    pub(crate) fn api(&self) -> Api {
+    /// In which API's terms to answer: for what is not to be had, in those of the paths beside it.
+    pub(crate) fn api(&self, path: &str) -> Api {
         match self {
             Self::Inference(inference) => inference.api,
+            _ if path.starts_with("/endpoints/") && !path.contains("/openai/") => Api::SageMaker,
             _ => Api::OpenAi,
         }
     }
@@ -149,12 +150,16 @@ impl Inference {
 }
 
 /// The path for a native request: SageMaker's own where the replica has it, else the one that the body's shape names.
-pub(crate) fn native_path(api: config::Api, shape: BodyShape) -> Result<&'static str, Refusal> {
+pub(crate) fn native_path(
+    api: config::Api,
+    shape: BodyShape,
+    unscanned: Option<&'static str>,
+) -> Result<&'static str, Refusal> {
     match (api, shape) {
         (config::Api::SageMaker, _) => Ok("/invocations"),
         (config::Api::OpenAi, BodyShape::Chat) => Ok("/v1/chat/completions"),
         (config::Api::OpenAi, BodyShape::Completion) => Ok("/v1/completions"),
-        (config::Api::OpenAi, BodyShape::Other) => Err(Refusal::no_native_path()),
+        (config::Api::OpenAi, BodyShape::Other) => Err(Refusal::no_native_path(unscanned)),
     }
 }
 

@@ -38,10 +38,10 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> 
     let arrived = Instant::now();
     let snapshot = gateway.snapshot();
     let call = Call::of(request.method(), request.uri().path());
-    let api = call.api();
+    let api = call.api(request.uri().path());
     let answer = match call {
         Call::Probe(probe) => Ok(gateway.probe(probe)),
-        Call::Models => Ok(models::list(&snapshot).await),
+        Call::Models => models::list(&snapshot).await,
         Call::Inference(inference) => infer(&gateway, &snapshot, inference, request, arrived).await,
         Call::WrongMethod { allowed } => Err(Refusal::wrong_method(allowed)),
         Call::Unknown => Err(Refusal::unknown_path(request.uri().path())),

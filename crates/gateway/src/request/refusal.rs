@@ -174,9 +174,15 @@ impl Refusal {
         Self::new(RefusalKind::Invalid, error.to_string())
     }
 
-    pub(crate) fn no_native_path() -> Self {
-        let message = "the body has neither `messages` nor `prompt`, so there is no path for it on a replica that \
-                       speaks the OpenAI API; set `api: sagemaker` on replicas that have /invocations";
+    pub(crate) fn no_native_path(unscanned: Option<&'static str>) -> Self {
+        let what = match unscanned {
+            Some(why) => format!("the body is not JSON that can be read ({why})"),
+            None => "the body has neither `messages` nor `prompt`".to_owned(),
+        };
+        let message = format!(
+            "{what}, so there is no path for it on a replica that speaks the OpenAI API; set `api: sagemaker` on \
+             replicas that have /invocations"
+        );
         Self::new(RefusalKind::Invalid, message)
     }
 

@@ -88,12 +88,14 @@ impl Errand<'_> {
             let next = match &attempt {
                 Attempt::Answer(_) => None,
                 Attempt::Failed(error) if !error.nothing_was_sent() => None,
+                // Nobody else could answer: the client hears what the keeper said, and when to come back.
+                Attempt::Refused(..) if exchange.is_pinned() => None,
                 Attempt::Failed(_) | Attempt::Refused(..) => {
                     if matches!(attempt, Attempt::Failed(_)) {
                         exchange.unreachable();
                     }
                     let attempts = Attempts { variant, tried: &tried };
-                    self.gateway.retries().withdraw().then(|| self.place(attempts).ok()).flatten()
+                    self.again(attempts)
                 }
             };
             match (next, attempt) {
@@ -155,6 +157,19 @@ impl Errand<'_> {
         }
     }
 
+    /// Another place, if there is one and the budget pays for it.
+    fn again(&self, attempts: Attempts<'_>) -> Option<Routed> {
+        let retries = self.gateway.retries();
+        if !retries.withdraw() {
+            return None;
+        }
+        let routed = self.place(attempts).ok();
+        if routed.is_none() {
+            retries.give_back();
+        }
+        routed
+    }
+
     async fn attempt(&self, exchange: &Exchange) -> Result<Attempt, Refusal> {
         let request = self.outgoing(exchange.target())?;
         let first_byte = Duration::from_millis(self.snapshot.config.timeouts.first_byte_ms);
@@ -191,7 +206,10 @@ impl Errand<'_> {
                 }
                 .map_err(|_| Refusal::unknown_path(path))
             }
-            Api::SageMaker => call::native_path(target.api, self.received.shape()).map(PathAndQuery::from_static),
+            Api::SageMaker => {
+                let (shape, unscanned) = (self.received.shape(), self.received.unscanned());
+                call::native_path(target.api, shape, unscanned).map(PathAndQuery::from_static)
+            }
         }
     }
 

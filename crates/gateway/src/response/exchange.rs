@@ -139,6 +139,11 @@ impl Exchange {
         &self.target
     }
 
+    /// Whether nobody but this place can answer.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.reason == Reason::Pinned
+    }
+
     /// What lives there.
     fn engine(&self) -> Option<&Live> {
         self.reservation.as_ref().map(Reservation::engine)
@@ -286,9 +291,9 @@ impl Exchange {
         if self.outcome == Outcome::ClientGone {
             self.outcome = if self.code >= 400 { Outcome::ErrorStatus } else { Outcome::Ok };
         }
-        // Refusals for load speak neither for nor against it.
+        // Refusals for load, and of what it was never made for, speak neither for nor against it.
         match self.code {
-            429 | 503 => {}
+            429 | 501 | 503 | 505 => {}
             500.. => self.blame(),
             _ => {
                 let now_us = self.gateway.clock().moment().now_us;

@@ -32,6 +32,11 @@ impl RetryBudget {
     pub(crate) fn withdraw(&self) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| saved.checked_sub(PRICE)).is_ok()
     }
+
+    /// The retry that was paid for is not made.
+    pub(crate) fn give_back(&self) {
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| Some((saved + PRICE).min(SAVED_MAX)));
+    }
 }
 
 #[cfg(test)]
@@ -45,6 +50,8 @@ mod tests {
         (0..4).for_each(|_| budget.deposit());
         assert!(!budget.withdraw());
         budget.deposit();
+        assert!(budget.withdraw() && !budget.withdraw());
+        budget.give_back();
         assert!(budget.withdraw() && !budget.withdraw());
         (0..10_000).for_each(|_| budget.deposit());
         assert_eq!((0..1_000).filter(|_| budget.withdraw()).count(), 100);

@@ -55,7 +55,7 @@ async fn failures_in_a_row_eject_whatever_they_are() {
 #[tokio::test]
 async fn what_is_no_fault_of_the_replica_does_not_eject_it() {
     let gate = Gate::new();
-    for status in [400, 404, 422, 429, 503] {
+    for status in [400, 404, 422, 429, 501, 503] {
         let upstream = Upstream::always(Reply::json(status, "{}")).await;
         let gateway = Gateway::before(&[&upstream]).await;
         gateway.becomes("r0", "ready").await;

@@ -83,6 +83,18 @@ async fn where_no_replica_lists_anything_the_configured_names_are_the_list() {
     assert_eq!(ids(&gateway).await, ["a", "b", "lora"]);
 }
 
+/// S75
+#[tokio::test]
+async fn where_nobody_can_tell_the_models_that_is_said_in_place_of_an_empty_list() {
+    let refusing = Refusing::new();
+    let gateway = Gateway::start(&format!("replicas: [{}]", refusing.url())).await;
+    let answer = get(gateway.address(), "/v1/models").await;
+    assert_eq!((answer.status.as_u16(), &*answer.openai_error()), (503, "no_replica"));
+    let empty = Upstream::always(list("")).await;
+    let gateway = Gateway::start(&format!("replicas: [{}]", empty.url())).await;
+    assert!(ids(&gateway).await.is_empty());
+}
+
 #[tokio::test]
 async fn a_model_selects_its_endpoint() {
     let (a, b, any) = (Upstream::ok().await, Upstream::ok().await, Upstream::ok().await);

@@ -176,7 +176,6 @@ async fn what_is_not_there_is_refused_without_asking_a_replica() {
         (Method::GET, "/", "", 404, "unknown_path"),
         (Method::GET, CHAT, "", 405, "method_not_allowed"),
         (Method::POST, "/v1/models", "{}", 405, "method_not_allowed"),
-        (Method::GET, "/endpoints/e/invocations", "", 405, "method_not_allowed"),
     ] {
         let sent = request(method.clone(), path, &[], body);
         let answer = Call::start(gateway.address(), sent).await.answer().await;
@@ -194,8 +193,12 @@ async fn what_is_not_there_is_refused_without_asking_a_replica() {
         let answer = post_with(gateway.address(), &path, &headers, chat("hi")).await;
         native_error(&answer, 400, "ValidationError");
     }
+    for (method, path) in [(Method::GET, "/endpoints/e/invocations"), (Method::POST, "/endpoints/e/invocation")] {
+        let answer = Call::start(gateway.address(), request(method, path, &[], "")).await.answer().await;
+        native_error(&answer, 400, "ValidationError");
+    }
     assert_eq!(upstream.count(), 0);
-    assert_eq!(gateway.metrics().await.sum("kvroute_refused_requests_total", &[]), 16.0);
+    assert_eq!(gateway.metrics().await.sum("kvroute_refused_requests_total", &[]), 17.0);
     assert_eq!(gateway.metrics().await.sum("kvroute_requests_total", &[]), 0.0);
 }
 

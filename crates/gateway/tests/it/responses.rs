@@ -1,5 +1,8 @@
 //! The Responses API: placed by its text as a chat is, and later turns stay where their conversation is kept.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
 use serde_json::json;
 
 use crate::support::{Gateway, Reply, Upstream, post, replicas};
@@ -76,4 +79,29 @@ async fn a_request_that_goes_on_with_an_answer_reaches_the_replica_that_keeps_it
     let unknown = json!({"model": "m", "input": "x", "previous_response_id": "resp_of_nobody"});
     let answer = post(gateway.address(), RESPONSES, unknown.to_string()).await;
     assert_eq!((answer.status.as_u16(), answer.decision()), (200, "load"), "whoever gets it says that it is unknown");
+}
+
+#[tokio::test]
+async fn a_keeper_that_refuses_for_load_is_what_the_client_hears_of() {
+    let is_full = Arc::new(AtomicBool::new(false));
+    let of = |id: &'static str| {
+        let is_full = is_full.clone();
+        Upstream::start(move |_: &_| match is_full.load(SeqCst) {
+            true => Reply::raw("HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: 2\r\n\r\n{}"),
+            false => Reply::json(200, format!("{{\"id\":\"{id}\"}}")),
+        })
+    };
+    let keepers = [of("resp_a").await, of("resp_b").await];
+    let gateway = Gateway::before(&[&keepers[0], &keepers[1]]).await;
+    let first = post(gateway.address(), RESPONSES, r#"{"model":"m","input":"x"}"#.to_owned()).await;
+    let next = json!({"model": "m", "input": "y", "previous_response_id": first.json()["id"]});
+    is_full.store(true, SeqCst);
+    // The second finds the keeper marked as busy by the first.
+    for asked in 1..=2 {
+        let before: usize = keepers.iter().map(|keeper| keeper.count()).sum();
+        let answer = post(gateway.address(), RESPONSES, next.to_string()).await;
+        assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (429, Some("7")), "{asked}");
+        assert_eq!((answer.replica(), answer.decision()), (first.replica(), "pinned"), "{asked}");
+        assert_eq!(keepers.iter().map(|keeper| keeper.count()).sum::<usize>(), before + 1, "{asked}");
+    }
 }

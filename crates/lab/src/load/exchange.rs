@@ -134,7 +134,7 @@ mod tests {
         ];
         for (content_type, frames) in cases {
             let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
+            headers.insert(http::header::CONTENT_TYPE, content_type.parse().unwrap());
             let found = Framing::of(&headers).ok();
             let found = found.map(|framing| matches!(framing, Framing::Frames(..)));
             assert_eq!(found, frames, "{content_type}");
