@@ -176,6 +176,8 @@ impl Exchange {
         self.reason = decision.reason;
         self.reservation = Some(reservation);
         self.prompt.captured_bytes = decision.captured_bytes;
+        // The new place may hold what nobody that was eligible at first does.
+        self.prompt.available_bytes = self.prompt.available_bytes.max(decision.available_bytes);
         self.attempts += 1;
     }
 

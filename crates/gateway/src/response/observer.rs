@@ -72,6 +72,11 @@ impl Observer {
         }
     }
 
+    /// Whether the answer is a stream that has had its end mark.
+    pub(crate) fn has_end_mark(&self) -> bool {
+        matches!(self, Self::Stream(observer) if observer.is_done())
+    }
+
     /// The id of the answer, where it has one.
     pub(crate) fn id(&self) -> Option<&str> {
         match self {

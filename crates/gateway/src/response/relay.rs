@@ -26,6 +26,7 @@ use super::exchange::Exchange;
 use super::observer::Observer;
 use crate::request::call::{Api, Inference};
 use crate::request::headers;
+use crate::upstream::connect::Served;
 
 /// How much of a replica's error is read to be told on.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -50,6 +51,7 @@ pub(crate) async fn answer(
     mut exchange: Exchange,
 ) -> Response<ResponseBody> {
     let (mut head, body) = response.into_parts();
+    let served = Served::of(&head.extensions);
     exchange.answered(head.status);
     // The version is the replica's connection's: answered in HTTP/1.0, the client could not see a body break off.
     head.version = Version::HTTP_11;
@@ -65,7 +67,7 @@ pub(crate) async fn answer(
         let framing = if is_eventstream { Framing::EventStream } else { Framing::AsIs };
         return Response::from_parts(
             head,
-            Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()),
+            Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with(), served),
         );
     }
     let observer = Observer::of(&head.headers);
@@ -75,7 +77,7 @@ pub(crate) async fn answer(
     // An event that is added to a body of known length could fill it up, and so make it look complete.
     let is_open_ended = body.size_hint().exact().is_none();
     let framing = if observer.is_stream() && is_open_ended { Framing::ServerSentEvents } else { Framing::AsIs };
-    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()))
+    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with(), served))
 }
 
 fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
@@ -185,8 +187,10 @@ pub(crate) struct Relay {
     observer: Observer,
     framing: Framing,
     end: End,
-    /// Whether later requests may refer to the answer.
+    /// Whether later requests may refer to the answer, whose id has not passed yet.
     is_gone_on_with: bool,
+    /// What remembers when the replica's connection last served.
+    served: Served,
     /// The last bytes that passed, newest last.
     tail: [u8; 4],
     stage: Stage,
@@ -258,6 +262,15 @@ enum Stage {
     Ended,
 }
 
+impl Drop for Relay {
+    /// A client may close on the end mark of a stream, before the end of its body has come.
+    fn drop(&mut self) {
+        if matches!(self.stage, Stage::Passing) && self.observer.has_end_mark() {
+            self.end();
+        }
+    }
+}
+
 impl Relay {
     /// The body that passes on what `replica` answers.
     fn start(
@@ -267,6 +280,7 @@ impl Relay {
         framing: Framing,
         end: End,
         is_gone_on_with: bool,
+        served: Served,
     ) -> ResponseBody {
         let mut stage = Stage::Passing;
         if replica.is_end_stream() {
@@ -283,6 +297,7 @@ impl Relay {
             framing,
             end,
             is_gone_on_with,
+            served,
             tail,
             stage,
             idle,
@@ -334,6 +349,13 @@ impl Relay {
         };
         self.idle.last_piece = Instant::now();
         self.exchange.passed(self.observer.feed(&piece));
+        if self.is_gone_on_with
+            && let Some(id) = self.observer.id()
+        {
+            // At once: the client may go on before it has read to the end.
+            self.exchange.keep_response(id);
+            self.is_gone_on_with = false;
+        }
         if self.replica.is_end_stream() {
             // With a known length nobody asks again after the last byte.
             self.end();
@@ -351,9 +373,7 @@ impl Relay {
     }
 
     fn end(&mut self) {
-        if let Some(id) = self.observer.id().filter(|_| self.is_gone_on_with) {
-            self.exchange.keep_response(id);
-        }
+        self.served.mark();
         self.exchange.complete(self.observer.usage());
         self.stage = Stage::Ended;
     }

@@ -72,7 +72,7 @@ impl Client {
         match tokio::time::timeout(first_byte, self.pool.request(request)).await {
             Ok(Ok(response)) if response.status().is_informational() => Err(SendError::Upgrade),
             Ok(Ok(response)) => {
-                Served::mark(response.extensions());
+                Served::of(response.extensions()).mark();
                 Ok(response)
             }
             Ok(Err(error)) if error.is_connect() => Err(SendError::Connect(error)),

@@ -28,9 +28,9 @@ pub(super) struct KeptConnector {
     timeout: Duration,
 }
 
-/// When the last answer on the connection began, if there was one.
+/// When the last answer on the connection ended, or began if it has not ended; none if there was none.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Served(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct Served(Arc<Mutex<Option<Instant>>>);
 
 /// A connection.
 #[derive(Debug)]
@@ -50,11 +50,14 @@ impl KeptConnector {
 }
 
 impl Served {
-    /// An answer has begun on its connection.
-    pub(super) fn mark(answer: &Extensions) {
-        if let Some(Self(served)) = answer.get::<Self>() {
-            *served.lock() = Some(Instant::now());
-        }
+    /// That of the connection on which an answer with these extensions came.
+    pub(crate) fn of(answer: &Extensions) -> Self {
+        answer.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// An answer has begun, or ended.
+    pub(crate) fn mark(&self) {
+        *self.0.lock() = Some(Instant::now());
     }
 
     /// Since when the connection has been unused, as far as is known, if it was ever used.

@@ -4,5 +4,5 @@
 pub(crate) mod body;
 pub(crate) mod budget;
 pub(crate) mod client;
-mod connect;
+pub(crate) mod connect;
 pub(crate) mod target;

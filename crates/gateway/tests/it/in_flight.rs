@@ -67,6 +67,21 @@ async fn a_client_that_leaves_a_silent_stream_frees_its_place_and_ends_the_work_
 }
 
 #[tokio::test]
+async fn a_client_that_leaves_on_the_end_mark_has_got_its_answer() {
+    let reply = Reply::chunked(EVENT_STREAM).chunk(content("one")).chunk("data: [DONE]\n\n").never();
+    let upstream = Upstream::always(reply).await;
+    let gateway = Gateway::before(&[&upstream]).await;
+    let mut stream = ask(&gateway, CHAT).await.streaming().await;
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"[DONE]\n\n") {
+        seen.extend_from_slice(&stream.piece().await.unwrap().unwrap());
+    }
+    stream.leave().await;
+    gateway.is_at_rest().await;
+    gateway.has_ended("ok", 1).await;
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_while_it_sends_was_never_on_a_replica() {
     let upstream = Upstream::ok().await;
     let gateway = Gateway::before(&[&upstream]).await;

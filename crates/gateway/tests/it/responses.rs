@@ -98,10 +98,10 @@ async fn a_keeper_that_refuses_for_load_is_what_the_client_hears_of() {
     is_full.store(true, SeqCst);
     // The second finds the keeper marked as busy by the first.
     for asked in 1..=2 {
-        let before: usize = keepers.iter().map(|keeper| keeper.count()).sum();
+        let before: usize = keepers.iter().map(Upstream::count).sum();
         let answer = post(gateway.address(), RESPONSES, next.to_string()).await;
         assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (429, Some("7")), "{asked}");
         assert_eq!((answer.replica(), answer.decision()), (first.replica(), "pinned"), "{asked}");
-        assert_eq!(keepers.iter().map(|keeper| keeper.count()).sum::<usize>(), before + 1, "{asked}");
+        assert_eq!(keepers.iter().map(Upstream::count).sum::<usize>(), before + 1, "{asked}");
     }
 }
