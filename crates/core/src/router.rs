@@ -133,14 +133,14 @@ fn variant_of(
     let keeper = pinned.and_then(|id| {
         endpoint.variants.iter().position(|variant| variant.replicas.iter().any(|replica| replica.id == *id))
     });
-    match (needs.component, named.or(keeper)) {
-        (Some(component), Some(index)) if component.variant != index => Err(NoRoute::ComponentElsewhere {
+    match (needs.component, named, keeper) {
+        (Some(component), Some(index), _) if component.variant != index => Err(NoRoute::ComponentElsewhere {
             component: component.name.clone(),
             variant: endpoint.variants[index].name.to_string(),
         }),
-        (Some(component), _) => Ok(component.variant),
-        (None, Some(index)) => Ok(index),
-        (None, None) => Ok(variant_by_weight(&endpoint.variants, needs, now_us, entropy)),
+        (Some(component), ..) => Ok(component.variant),
+        (None, Some(index), _) | (None, None, Some(index)) => Ok(index),
+        (None, None, None) => Ok(variant_by_weight(&endpoint.variants, needs, now_us, entropy)),
     }
 }
 

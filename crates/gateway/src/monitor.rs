@@ -104,14 +104,17 @@ impl Watch {
         loop {
             let answer = self.get(path, self.health.timeout_ms).await;
             let is_alive = std::mem::replace(&mut answers, self.live.answers()) != self.live.answers();
-            match answer {
-                Ok(_) => {
+            let found = match answer {
+                Err(Unwell::Late(_)) if is_alive => Ok(()),
+                answer => answer.map(drop),
+            };
+            match found {
+                Ok(()) => {
                     (failures, successes) = (0, successes + 1);
                     if successes >= self.health.successes {
                         self.found(Health::Up, "answers health checks");
                     }
                 }
-                Err(Unwell::Late(_)) if is_alive => failures = 0,
                 Err(unwell) => {
                     (failures, successes) = (failures + 1, 0);
                     if failures >= self.health.failures {

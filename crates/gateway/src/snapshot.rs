@@ -63,7 +63,7 @@ impl Snapshot {
     /// The snapshot that follows `before`, or the first.
     pub(crate) fn next(before: Option<&Snapshot>, config: Config) -> Self {
         let client = match before {
-            Some(before) if before.config.timeouts == config.timeouts => before.client.clone(),
+            Some(before) if before.client.keeps_to(&config.timeouts) => before.client.clone(),
             _ => Client::new(&config.timeouts),
         };
         let mut builder = Builder { before, engines: HashMap::new(), targets: Vec::new() };

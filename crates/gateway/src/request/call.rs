@@ -138,6 +138,12 @@ impl Inference {
         Dialect::of_path(&self.path)
     }
 
+    /// The kept answer that the path is about, as `/v1/responses/{id}/cancel` is.
+    pub(crate) fn response_id(&self) -> Option<&str> {
+        let of_responses = self.path.strip_prefix(RESPONSES)?.strip_prefix('/')?;
+        of_responses.split('/').next().filter(|id| !id.is_empty())
+    }
+
     /// Whether later requests may go on with its answer.
     pub(crate) fn is_gone_on_with(&self) -> bool {
         self.path == RESPONSES

@@ -37,7 +37,7 @@ pub(crate) fn of(
         .or(params.session.as_deref().map(str::as_bytes))
         .or(cache_key);
     let keeper = |kind: Kind, id: Option<&str>| id.and_then(|id| gateway.keepers().of(&endpoint.name, kind, id));
-    let previous = fields.and_then(|fields| fields.previous_response_id.as_deref());
+    let previous = fields.and_then(|fields| fields.previous_response_id.as_deref()).or(call.response_id());
     let pinned = keeper(Kind::Session, params.session.as_deref()).or_else(|| keeper(Kind::Response, previous));
     let salt = fields.and_then(|fields| fields.cache_salt.as_deref());
 

@@ -125,7 +125,9 @@ impl Errand<'_> {
         let before = Instant::now();
         let has_path = |target: TargetId| {
             let target = self.snapshot.target(target);
-            self.path(target).is_ok() && (target.keeps_sessions || !self.opens_session)
+            // On the OpenAI API the path is the client's own, wherever the request goes.
+            (self.call.api == Api::OpenAi || self.path(target).is_ok())
+                && (target.keeps_sessions || !self.opens_session)
         };
         let moment = self.gateway.clock().moment();
         let routed = router::route(self.endpoint(), self.facts, &has_path, attempts, moment)?;

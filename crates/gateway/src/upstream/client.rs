@@ -19,7 +19,8 @@ const KEPT_UNUSED: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pool: legacy::Client<KeptConnector, Pieces>,
-    timeouts: Timeouts,
+    connect_ms: u64,
+    pool_idle_ms: u64,
 }
 
 /// Why there is no answer.
@@ -54,12 +55,17 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_millis(timeouts.pool_idle_ms))
             .build(connector);
-        Self { pool, timeouts: timeouts.clone() }
+        Self { pool, connect_ms: timeouts.connect_ms, pool_idle_ms: timeouts.pool_idle_ms }
     }
 
     /// Whether the two behave alike.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.timeouts == other.timeouts
+        (self.connect_ms, self.pool_idle_ms) == (other.connect_ms, other.pool_idle_ms)
+    }
+
+    /// Whether one made with these would behave alike.
+    pub(crate) fn keeps_to(&self, timeouts: &Timeouts) -> bool {
+        (self.connect_ms, self.pool_idle_ms) == (timeouts.connect_ms, timeouts.pool_idle_ms)
     }
 
     /// Sends a request; gives the answer's head, its body still to come.

@@ -169,6 +169,11 @@ async fn answers_to_requests_are_signs_of_life_while_checks_are_late() {
         assert_eq!(gateway.status("r0", "state").await, "ready");
     }
     gateway.becomes("r0", "unresponsive").await;
+    until("the answers that it gives as a last resort bring it back", async || {
+        assert_eq!(gateway.chat("hi").await.status, 200);
+        gateway.status("r0", "state").await == "ready"
+    })
+    .await;
 }
 
 /// S57

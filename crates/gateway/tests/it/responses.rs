@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use serde_json::json;
 
-use crate::support::{Gateway, Reply, Upstream, post, replicas};
+use crate::support::{Gateway, Reply, Upstream, get, post, replicas};
 
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
@@ -68,6 +68,10 @@ async fn a_request_that_goes_on_with_an_answer_reaches_the_replica_that_keeps_it
             for turn in 0..6 {
                 let at = said.find("resp_").expect("the answer has an id");
                 let id: String = said[at..].chars().take_while(|c| *c != '"').collect();
+                for path in [format!("{RESPONSES}/{id}"), format!("{RESPONSES}/{id}/input_items?limit=1")] {
+                    let asked = get(gateway.address(), &path).await;
+                    assert_eq!((asked.replica(), asked.decision()), (&*home, "pinned"), "{path}");
+                }
                 body["previous_response_id"] = id.into();
                 body["input"] = "go on ".repeat(turn + 1).into();
                 let next = post(gateway.address(), RESPONSES, body.to_string()).await;
