@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use kvroute_core::breaker::Verdict;
 use kvroute_core::fleet::{Endpoint, Replica};
@@ -24,6 +24,9 @@ const PATHS: &str = "there are /metrics, /livez, /readyz, /api/v1/replicas, and 
 /// Answers one request on the admin port.
 pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     if *request.method() == Method::POST && request.uri().path().starts_with(REPLICAS) {
+        if comes_from_elsewhere(request.headers()) {
+            return text(StatusCode::FORBIDDEN, "pages of other origins may not change anything here\n");
+        }
         return change_duty(&gateway, request.uri());
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -39,6 +42,14 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> 
         "/api/v1/replicas" => typed("application/json", replicas(&gateway)),
         _ => text(StatusCode::NOT_FOUND, PATHS),
     }
+}
+
+/// Whether a page of another origin asks, in the browser of somebody who can reach this port.
+fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN).map(HeaderValue::as_bytes) else { return false };
+    let host = headers.get(header::HOST).map_or(&[][..], HeaderValue::as_bytes);
+    let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+    authority.is_none_or(|authority| authority != host)
 }
 
 /// `POST /api/v1/replicas/{id}/{ready|drain|maint}`, with `?endpoint=` where several endpoints have a replica of this id.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Method;
 
 use crate::support::{
-    Call, DONE, EVENT_STREAM, Gate, Gateway, Reply, Upstream, content, get, post, replicas, request, until,
+    Call, DONE, EVENT_STREAM, Gate, Gateway, Reply, Upstream, content, get, post, post_with, replicas, request, until,
 };
 
 const OFTEN: &str = "health: {interval_ms: 15, failures: 2}\n";
@@ -137,5 +137,10 @@ async fn only_a_post_to_the_admin_port_changes_anything() {
         assert_eq!(Call::start(gateway.admin_address(), sent).await.answer().await.status, 405);
     }
     assert_eq!(post(gateway.address(), path, "").await.status, 404);
+    for origin in ["https://page.example", "http://gateway.example", "null", ""] {
+        let answer = post_with(gateway.admin_address(), path, &[("origin", origin)], "").await;
+        assert_eq!(answer.status, 403, "a page of {origin:?}");
+    }
     assert_eq!(gateway.status("r0", "duty").await, "ready");
+    assert_eq!(post_with(gateway.admin_address(), path, &[("origin", "http://gateway")], "").await.status, 200);
 }
