@@ -79,9 +79,10 @@ impl PrefixChain {
 pub struct Prompt {
     /// Hashes at every block boundary.
     pub chain: PrefixChain,
-    /// Bytes of text (roles and boundaries not counted) seen before the hasher was full.
+    /// Bytes of text (roles and boundaries not counted) of which the chain is made, and the started block after it: what
+    /// a replica can be known to hold is a part of these.
     pub text_bytes: u64,
-    /// Whether the hasher was full before the text's end, so that the text is longer.
+    /// Whether the chain is full, so that the text may be longer.
     pub is_cut: bool,
     keys: SmallVec<[(u32, u64); 2]>,
 }
@@ -129,7 +130,7 @@ impl PromptHasher {
 
     /// More text of the current message.
     pub fn text(&mut self, mut piece: &[u8]) {
-        self.prompt.text_bytes += piece.len() as u64;
+        self.count_text(piece.len());
         while let Some(&length) = self.settings.prefix_lengths.get(self.prompt.keys.len()) {
             let missing = length.saturating_sub(self.chars);
             // Usually the whole piece is before the cut, and counting it is enough.
@@ -155,7 +156,7 @@ impl PromptHasher {
             self.push(&[TOKEN_IDS]);
             self.push(&id.to_le_bytes());
             self.chars = self.chars.saturating_add(BYTES_PER_TOKEN as u32);
-            self.prompt.text_bytes += BYTES_PER_TOKEN;
+            self.count_text(BYTES_PER_TOKEN as usize);
         }
     }
 
@@ -187,6 +188,13 @@ impl PromptHasher {
         }
         self.prompt.is_cut = self.chain_is_full();
         self.prompt
+    }
+
+    /// Counts text as far as the chain has room for it, so that where a text is cut into pieces does not matter.
+    fn count_text(&mut self, bytes: usize) {
+        let hashed = self.prompt.chain.hashes.len() * BLOCK_BYTES + self.filled;
+        let room = self.settings.chain_bytes_max.next_multiple_of(BLOCK_BYTES).saturating_sub(hashed);
+        self.prompt.text_bytes += bytes.min(room) as u64;
     }
 
     fn chain_is_full(&self) -> bool {
@@ -375,6 +383,8 @@ mod tests {
         assert!(hasher.is_full());
         let prompt = hasher.finish();
         assert_eq!((prompt.chain.hashes().len(), prompt.is_cut), (2, true));
+        let around_the_role = 2;
+        assert_eq!(prompt.text_bytes as usize, 2 * BLOCK_BYTES - "user".len() - around_the_role, "what can be held");
         assert!(!hashed(&[("user", "short")]).is_cut);
     }
 
@@ -388,18 +398,22 @@ mod tests {
     proptest! {
         #[test]
         fn where_the_text_is_cut_into_pieces_does_not_matter(
-            text in "\\PC{0,1200}", cuts in prop::collection::vec(0usize..5_000, 0..12),
+            text in "\\PC{0,1200}", cuts in prop::collection::vec(0usize..5_000, 0..12), chain_bytes_max in 1usize..5_000,
         ) {
-            let whole = hashed(&[("user", &text)]);
-            let mut hasher = PromptHasher::new(settings());
-            hasher.segment(b"user");
+            let start = || {
+                let mut hasher = PromptHasher::new(Settings { chain_bytes_max, ..settings() });
+                hasher.segment(b"user");
+                hasher
+            };
+            let (mut whole, mut hasher) = (start(), start());
+            whole.text(text.as_bytes());
             let mut cuts: Vec<usize> = cuts.into_iter().map(|c| c % (text.len() + 1)).collect();
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();
             for pair in cuts.windows(2) {
                 hasher.text(&text.as_bytes()[pair[0]..pair[1]]);
             }
-            prop_assert_eq!(hasher.finish(), whole);
+            prop_assert_eq!(hasher.finish(), whole.finish());
         }
 
         #[test]
