@@ -64,14 +64,7 @@ fn scan(dialect: Dialect, bytes: &[u8], cut: u8, bytes_max: usize, limits: Limit
 
 fuzz_target!(|data: &[u8]| {
     let Some((variant, cut, bytes)) = split(data) else { return };
-    let dialect = [
-        Dialect::Auto,
-        Dialect::Chat,
-        Dialect::Completions,
-        Dialect::Responses,
-        Dialect::Messages,
-        Dialect::Embeddings,
-    ][usize::from(variant) % 6];
+    let dialect = Dialect::ALL[usize::from(variant) % Dialect::ALL.len()];
     let (whole, calls) = scan(dialect, bytes, 0, usize::MAX, Limits::default());
     let (mut cut_scan, cut_calls) = scan(dialect, bytes, cut, usize::MAX, Limits::default());
     if let (Outcome::Malformed { .. }, Outcome::Malformed { offset }) = (&whole.outcome, &cut_scan.outcome) {

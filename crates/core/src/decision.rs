@@ -26,23 +26,6 @@ pub struct Decision {
     pub captured_bytes: u64,
 }
 
-impl Decision {
-    /// The order in which the eligible places would be taken were each before it to fail: the choice, then by
-    /// rendezvous score where the strategy has one, then by load. Indices into `candidates`.
-    pub fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.candidates.len()).filter(|&i| self.candidates[i].is_eligible()).collect();
-        order.sort_by(|&a, &b| {
-            let (a, b) = (&self.candidates[a], &self.candidates[b]);
-            let is_other = |candidate: &Candidate| candidate.choice() != self.choice;
-            is_other(a)
-                .cmp(&is_other(b))
-                .then(b.score().partial_cmp(&a.score()).unwrap_or(std::cmp::Ordering::Equal))
-                .then(a.relative_load().total_cmp(&b.relative_load()))
-        });
-        order
-    }
-}
-
 /// A place for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -67,8 +50,6 @@ pub struct Candidate {
     pub in_flight: u32,
     /// Recent failures there, each of which weighs like a request in flight.
     pub penalty: u32,
-    /// Uncached prompt tokens waiting for their first token there.
-    pub pending_prefill_tokens: u64,
     /// Blocks of the prompt held there, by our belief.
     pub matched_blocks: usize,
     /// The replica's rendezvous score, where the strategy uses one: higher is better.

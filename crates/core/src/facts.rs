@@ -32,8 +32,6 @@ pub struct RequestFacts {
     pub prefix_keys: SmallVec<[Option<u64>; 2]>,
     /// Estimated prompt tokens.
     pub prompt_tokens_estimated: u64,
-    /// Whether the answer streams.
-    pub streams: bool,
 }
 
 impl RequestFacts {

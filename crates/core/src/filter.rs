@@ -76,7 +76,7 @@ impl<'a> Place<'a> {
             return Some(Drop::NoPath);
         }
         let engine = self.engine();
-        if self.replica.live.duty() != Duty::Ready || engine.duty() != Duty::Ready {
+        if self.replica.live.duty() != Duty::Ready {
             return Some(Drop::Draining);
         }
         match engine.breaker.verdict(now_us) {
@@ -134,7 +134,6 @@ pub(crate) fn candidates(
             target: choice.target,
             in_flight: live.load.in_flight(),
             penalty: place.engine().breaker.penalty(now_us),
-            pending_prefill_tokens: live.load.pending_prefill_tokens(),
             matched_blocks,
             rendezvous: 0.0,
             copy_rendezvous: 0.0,

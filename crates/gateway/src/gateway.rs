@@ -127,9 +127,8 @@ impl Gateway {
         }
         let snapshot = self.snapshot();
         // A fleet that only answers checks late still serves.
-        let serves =
-            |live: &Live| live.duty() == Duty::Ready && matches!(live.health(), Health::Up | Health::Unresponsive);
-        let is_ready = snapshot.engines().any(|(live, _)| serves(live));
+        let serves = |live: &Live| matches!(live.health(), Health::Up | Health::Unresponsive);
+        let is_ready = snapshot.engines().any(|(replica, live, _)| replica.duty() == Duty::Ready && serves(live));
         (!is_ready).then(|| "no replica is ready".to_owned())
     }
 }

@@ -51,7 +51,7 @@ impl Monitors {
     /// Watches the replicas of `snapshot` and no others.
     pub(crate) fn follow(&mut self, snapshot: &Snapshot) {
         let mut before = std::mem::take(&mut self.tasks);
-        for (live, target) in snapshot.engines() {
+        for (_, live, target) in snapshot.engines() {
             let watch = Watch {
                 live: live.clone(),
                 target: target.clone(),

@@ -90,11 +90,19 @@ impl Snapshot {
         variants.flat_map(|(e, v)| v.replicas.iter().map(move |r| (e, v, r)))
     }
 
-    /// Every engine with its address: replicas, and copies that have one of their own.
-    pub(crate) fn engines(&self) -> impl Iterator<Item = (&Arc<Live>, &Arc<Target>)> {
-        let replicas = self.fleet.replicas().map(|replica| (&replica.live, self.target(replica.target)));
-        let copies = self.fleet.endpoints.iter().flat_map(|e| &e.components).flat_map(|c| &c.copies);
-        let own = copies.filter(|copy| copy.has_own_address).map(|copy| (&copy.live, self.target(copy.target)));
+    /// Every engine with its address: replicas, and copies that have one of their own. The first is the replica's, whose
+    /// duty is that of its copies too.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = (&Arc<Live>, &Arc<Live>, &Arc<Target>)> {
+        let replicas = self.fleet.replicas().map(|replica| (&replica.live, &replica.live, self.target(replica.target)));
+        let copies = self.fleet.endpoints.iter().flat_map(|endpoint| {
+            let copies = endpoint
+                .components
+                .iter()
+                .flat_map(|component| component.copies.iter().map(|copy| (component.variant, copy)));
+            copies.map(|(variant, copy)| (&endpoint.variants[variant].replicas[copy.replica].live, copy))
+        });
+        let own = copies.filter(|(_, copy)| copy.has_own_address);
+        let own = own.map(|(replica, copy)| (replica, &copy.live, self.target(copy.target)));
         replicas.chain(own)
     }
 

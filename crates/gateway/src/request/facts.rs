@@ -18,7 +18,7 @@ const TENANT_SEED: u64 = 1;
 const SESSION_SEED: u64 = 2;
 const SALT_SEED: u64 = 3;
 
-/// The facts of a request to the endpoint at `index`.
+/// The facts of a request to the endpoint at `index`; its prompt moves into them.
 pub(crate) fn of(
     gateway: &Gateway,
     snapshot: &Snapshot,
@@ -26,7 +26,7 @@ pub(crate) fn of(
     call: &Inference,
     headers: &HeaderMap,
     params: &Params,
-    received: &Received,
+    received: &mut Received,
 ) -> RequestFacts {
     let endpoint = snapshot.endpoint_config(index);
     let seeded = |seed: u64| snapshot.prompt.seed ^ seed;
@@ -50,13 +50,12 @@ pub(crate) fn of(
         pinned,
         cache_salt: salt.map(|salt| hash::bytes(salt.as_bytes(), seeded(SALT_SEED))),
         prompt_tokens_estimated: tokens_of_bytes(received.prompt_bytes()),
-        streams: call.streams || fields.is_some_and(|fields| fields.stream),
         ..RequestFacts::default()
     };
     if call.has_prompt {
         let keys = endpoint.variants.iter().map(|variant| prefix_key(&variant.routing, call.api, received, seeded(0)));
         facts.prefix_keys = keys.collect();
-        facts.prompt = received.prompt.clone();
+        facts.prompt = std::mem::take(&mut received.prompt);
         if let Some(scope) = facts.scope() {
             facts.prompt.chain.scope(scope);
         }

@@ -63,10 +63,10 @@ async fn infer(
 ) -> Result<Response<ResponseBody>, Refusal> {
     let (head, body) = request.into_parts();
     // Read first: a refusal before it would close on a client that is still sending.
-    let received = read::body(&head.headers, body, call.dialect(), snapshot).await?;
+    let mut received = read::body(&head.headers, body, call.dialect(), snapshot).await?;
     let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
-    let facts = facts::of(gateway, snapshot, index, &call, &head.headers, &params, &received);
+    let facts = facts::of(gateway, snapshot, index, &call, &head.headers, &params, &mut received);
     let errand = Errand {
         gateway,
         snapshot,

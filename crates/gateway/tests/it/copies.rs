@@ -2,7 +2,7 @@
 
 use kvroute_core::breaker::FAILURES_MAX;
 
-use crate::support::{Answer, Gateway, Reply, Upstream, chat, invocations, post_with, replicas, until};
+use crate::support::{Answer, Gateway, Reply, Upstream, chat, get, invocations, post_with, replicas, until};
 
 const OFTEN: &str = "health: {interval_ms: 15, failures: 2}\n";
 const IN_TURN: &str = "routing: {strategy: round_robin}\n";
@@ -131,6 +131,10 @@ async fn draining_a_replica_drains_its_copies() {
         assert_eq!(invoke(&gateway, Some("c"), "hi").await.replica(), "r0");
     }
     assert_eq!((copies[0].count(), copies[1].count()), (6, 6));
+
+    assert_eq!(get(gateway.address(), "/readyz").await.status, 200);
+    gateway.admin("r0/drain").await;
+    assert_eq!(get(gateway.address(), "/readyz").await.status, 503, "copies cannot serve where no replica may");
 }
 
 #[tokio::test]

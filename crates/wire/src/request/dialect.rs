@@ -35,6 +35,10 @@ pub(super) enum Source {
 }
 
 impl Dialect {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Auto, Self::Chat, Self::Completions, Self::Responses, Self::Messages, Self::Embeddings];
+
     /// The dialect of a request path without its query: judged by how it ends, so that a base path makes no difference.
     #[must_use]
     pub fn of_path(path: &str) -> Self {

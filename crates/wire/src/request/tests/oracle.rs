@@ -278,14 +278,7 @@ fn with_system(
 }
 
 fn any_dialect() -> impl Strategy<Value = Dialect> {
-    select(vec![
-        Dialect::Auto,
-        Dialect::Chat,
-        Dialect::Completions,
-        Dialect::Responses,
-        Dialect::Messages,
-        Dialect::Embeddings,
-    ])
+    select(&Dialect::ALL[..])
 }
 
 fn any_body() -> impl Strategy<Value = (Dialect, Json)> {
