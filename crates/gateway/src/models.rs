@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Limited};
 use kvroute_core::live::Health;
 use kvroute_wire::openai::merge_models;
@@ -18,7 +17,6 @@ use tokio::task::JoinSet;
 use crate::request::{Refusal, RefusalKind};
 use crate::response::body::ResponseBody;
 use crate::snapshot::Snapshot;
-use crate::upstream::body::Pieces;
 use crate::upstream::target::Target;
 
 const LIST_BYTES_MAX: usize = 1 << 20;
@@ -29,8 +27,8 @@ pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Result<Response<ResponseBo
     let mut asked = JoinSet::new();
     for (order, (_, _, replica)) in snapshot.replicas().enumerate() {
         if replica.live.health() != Health::Down {
-            let (snapshot, target) = (snapshot.clone(), snapshot.target(replica.target).clone());
-            asked.spawn(async move { (order, ask(&snapshot, &target).await) });
+            let target = snapshot.target(replica.target).clone();
+            asked.spawn(async move { (order, ask(&target).await) });
         }
     }
     let mut lists: Vec<(usize, Bytes)> =
@@ -49,14 +47,9 @@ pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Result<Response<ResponseBo
     Ok(response)
 }
 
-async fn ask(snapshot: &Snapshot, target: &Target) -> Option<Bytes> {
-    let mut request = Request::new(Pieces::default());
-    *request.uri_mut() = target.uri(&PathAndQuery::from_static("/v1/models"))?;
-    if let Some(key) = &target.authorization {
-        request.headers_mut().insert(header::AUTHORIZATION, key.clone());
-    }
+async fn ask(target: &Target) -> Option<Bytes> {
     let answer = async {
-        let response = snapshot.client.send(request, TIMEOUT).await.ok()?;
+        let response = target.get("/v1/models", TIMEOUT).await.ok()?;
         let is_good = response.status().is_success();
         let body = Limited::new(response.into_body(), LIST_BYTES_MAX).collect().await.ok()?;
         is_good.then(|| body.to_bytes())

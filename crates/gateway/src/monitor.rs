@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Limited};
 use kvroute_core::live::{Health, Live};
 use kvroute_feeds::engine_metrics::{self, EngineMetrics};
@@ -20,8 +18,7 @@ use tokio::task::AbortHandle;
 
 use crate::config::{Health as HealthSettings, Scrape};
 use crate::snapshot::Snapshot;
-use crate::upstream::body::Pieces;
-use crate::upstream::client::{Client, SendError};
+use crate::upstream::origin::SendError;
 use crate::upstream::target::Target;
 
 /// The tasks that watch the replicas of the snapshot in force.
@@ -42,7 +39,6 @@ struct Monitor {
 struct Watch {
     live: Arc<Live>,
     target: Arc<Target>,
-    client: Client,
     health: HealthSettings,
     scrape: Scrape,
 }
@@ -55,7 +51,6 @@ impl Monitors {
             let watch = Watch {
                 live: live.clone(),
                 target: target.clone(),
-                client: snapshot.client.clone(),
                 health: snapshot.config.health.clone(),
                 scrape: snapshot.config.metrics_scrape.clone(),
             };
@@ -91,10 +86,7 @@ impl Drop for Monitor {
 
 impl Watch {
     fn is_same(&self, other: &Self) -> bool {
-        self.target.is_same(&other.target)
-            && self.client.is_same(&other.client)
-            && self.health == other.health
-            && self.scrape == other.scrape
+        self.target.is_same(&other.target) && self.health == other.health && self.scrape == other.scrape
     }
 
     async fn check_forever(self, has_looked: Arc<AtomicBool>) {
@@ -179,18 +171,9 @@ impl Watch {
 
     /// The body of a good answer.
     async fn get(&self, path: &str, timeout_ms: u64) -> Result<Vec<u8>, Unwell> {
-        let Some(uri) = PathAndQuery::try_from(path).ok().and_then(|path| self.target.uri(&path)) else {
-            return Err(Unwell::Refuses(format!("{path} makes no address")));
-        };
-        let mut request = Request::new(Pieces::default());
-        *request.uri_mut() = uri;
-        request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("kvroute"));
-        if let Some(key) = &self.target.authorization {
-            request.headers_mut().insert(header::AUTHORIZATION, key.clone());
-        }
         let timeout = Duration::from_millis(timeout_ms);
         let answer = async {
-            let response = self.client.send(request, timeout).await.map_err(|error| match error {
+            let response = self.target.get(path, timeout).await.map_err(|error| match error {
                 SendError::FirstByteTimeout => Unwell::Late(error.to_string()),
                 error => Unwell::Refuses(error.to_string()),
             })?;

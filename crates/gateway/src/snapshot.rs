@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::config::{self, Config};
 use crate::telemetry::ReplicaLabels;
-use crate::upstream::client::Client;
+use crate::upstream::origin::Origins;
 use crate::upstream::target::{EngineReport, Target};
 
 /// What requests are served from.
@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
     /// How prompts are hashed.
     pub(crate) prompt: prompt::Settings,
     /// Connections to replicas.
-    pub(crate) client: Client,
+    origins: Origins,
     engines: HashMap<EngineKey, Known>,
     departed: HashMap<EngineKey, Departed>,
 }
@@ -62,16 +62,16 @@ struct Departed {
 impl Snapshot {
     /// The snapshot that follows `before`, or the first.
     pub(crate) fn next(before: Option<&Snapshot>, config: Config) -> Self {
-        let client = match before {
-            Some(before) if before.client.keeps_to(&config.timeouts) => before.client.clone(),
-            _ => Client::new(&config.timeouts),
+        let origins = match before {
+            Some(before) if before.origins.keeps_to(&config) => before.origins.clone(),
+            _ => Origins::new(&config),
         };
-        let mut builder = Builder { before, engines: HashMap::new(), targets: Vec::new() };
+        let mut builder = Builder { before, origins: &origins, engines: HashMap::new(), targets: Vec::new() };
         let endpoints = config.endpoints.iter().map(|endpoint| builder.endpoint(endpoint)).collect();
         let Builder { engines, targets, .. } = builder;
         let departed = before.map(|before| before.departed_in(&engines)).unwrap_or_default();
         let prompt = prompt_settings(&config);
-        Self { fleet: Fleet { endpoints }, targets, prompt, client, config, engines, departed }
+        Self { fleet: Fleet { endpoints }, targets, prompt, origins, config, engines, departed }
     }
 
     /// The target of this id.
@@ -138,6 +138,7 @@ impl Snapshot {
 /// Makes the fleet of a configuration, and the table of addresses beside it.
 struct Builder<'a> {
     before: Option<&'a Snapshot>,
+    origins: &'a Origins,
     engines: HashMap<EngineKey, Known>,
     targets: Vec<Arc<Target>>,
 }
@@ -171,7 +172,7 @@ impl Builder<'_> {
             let key = EngineKey { endpoint: endpoint.clone(), replica: id.clone(), url, copy: None };
             let Known { live, engine } = self.engine(key);
             let labels = ReplicaLabels { endpoint: endpoint.clone(), variant: name.clone(), replica: id };
-            let target = self.add(Target::of_replica(labels, replica, &replica.url, engine));
+            let target = self.add(Target::of_replica(labels, replica, &replica.url, engine, self.origins));
             replicas.push(Replica::new(&replica.id, replica.weight, target, live));
         }
         let routing = variant.routing.decision();
@@ -204,7 +205,7 @@ impl Builder<'_> {
                 Some(url) => {
                     let variant = variant.name.clone();
                     let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
-                    self.add(Target::of_replica(labels, config, url, engine))
+                    self.add(Target::of_replica(labels, config, url, engine, self.origins))
                 }
             };
             let key = hash::mix(hash::bytes(copy.replica.as_bytes(), 0), ordinal as u64);

@@ -10,11 +10,13 @@
 //! - [`request`]: prompt text and routing fields out of a request of any API.
 //! - [`rewrite`]: changes to a body that leave every other byte as it was.
 //! - [`response`]: events, content, usage and errors out of answers that are being relayed.
+//! - [`http1`]: requests to replicas, and their answers out of a buffer.
 //! - [`openai`]: error envelope and merged list of models.
 //! - [`eventstream`]: frames of AWS event streams, both ways.
 //! - [`sagemaker`]: paths, headers and errors of SageMaker's runtime API.
 
 pub mod eventstream;
+pub mod http1;
 pub mod json;
 pub mod openai;
 pub mod request;

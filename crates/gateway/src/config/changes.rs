@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::model::{
-    Adapter, Component, Config, Copy, Endpoint, Health, Limits, Replica, Routing, Scrape, Timeouts, Variant,
+    Adapter, Component, Config, Copy, Endpoint, Health, Limits, Replica, ReplicaTls, Routing, Scrape, Timeouts, Variant,
 };
 
 impl Config {
@@ -188,14 +188,17 @@ impl Diff {
     }
 
     fn gateway(&mut self, old: &Config, new: &Config) {
-        let Config { listen, admin, hash_seed, limits, timeouts, health, metrics_scrape, endpoints: _ } = old;
+        let Config { listen, admin, hash_seed, limits, timeouts, replica_tls, health, metrics_scrape, endpoints: _ } =
+            old;
         let gateway = &Subject::Gateway;
         self.needs_restart("listen", listen, &new.listen);
         self.needs_restart("admin", admin, &new.admin);
         self.set(gateway, "hash_seed", hash_seed, &new.hash_seed, |_| "***".to_owned());
-        let Limits { body_bytes_max, header_bytes_max, prompt_bytes_max } = limits;
+        let Limits { body_bytes_max, bodies_bytes_max, connections_max, header_bytes_max, prompt_bytes_max } = limits;
         let now = &new.limits;
         self.set_shown(gateway, "limits.body_bytes_max", body_bytes_max, &now.body_bytes_max);
+        self.set_shown(gateway, "limits.bodies_bytes_max", bodies_bytes_max, &now.bodies_bytes_max);
+        self.set_shown(gateway, "limits.connections_max", connections_max, &now.connections_max);
         self.needs_restart("limits.header_bytes_max", header_bytes_max, &now.header_bytes_max);
         self.set_shown(gateway, "limits.prompt_bytes_max", prompt_bytes_max, &now.prompt_bytes_max);
         let Timeouts {
@@ -203,6 +206,7 @@ impl Diff {
             first_byte_ms,
             answer_idle_ms,
             body_idle_ms,
+            client_stall_ms,
             client_idle_ms,
             pool_idle_ms,
             drain_delay_ms,
@@ -213,10 +217,17 @@ impl Diff {
         self.set_shown(gateway, "timeouts.first_byte_ms", first_byte_ms, &now.first_byte_ms);
         self.set_shown(gateway, "timeouts.answer_idle_ms", answer_idle_ms, &now.answer_idle_ms);
         self.set_shown(gateway, "timeouts.body_idle_ms", body_idle_ms, &now.body_idle_ms);
+        self.set_shown(gateway, "timeouts.client_stall_ms", client_stall_ms, &now.client_stall_ms);
         self.needs_restart("timeouts.client_idle_ms", client_idle_ms, &now.client_idle_ms);
         self.set_shown(gateway, "timeouts.pool_idle_ms", pool_idle_ms, &now.pool_idle_ms);
         self.set_shown(gateway, "timeouts.drain_delay_ms", drain_delay_ms, &now.drain_delay_ms);
         self.set_shown(gateway, "timeouts.drain_ms", drain_ms, &now.drain_ms);
+        let ReplicaTls { ca_file, certificates } = replica_tls;
+        let now = &new.replica_tls;
+        self.set(gateway, "replica_tls.ca_file", ca_file, &now.ca_file, |path| optional(path.as_deref()));
+        self.set(gateway, "replica_tls.ca_file (its content)", certificates, &now.certificates, |all| {
+            format!("{} certificates", all.len())
+        });
         let Health { interval_ms, timeout_ms, failures, successes, path } = health;
         let now = &new.health;
         self.set_shown(gateway, "health.interval_ms", interval_ms, &now.interval_ms);
@@ -285,8 +296,9 @@ impl Diff {
     }
 
     fn replica(&mut self, subject: &Subject, old: &Replica, new: &Replica) {
-        let Replica { id: _, url, weight, api, stateful_sessions, api_key, labels } = old;
+        let Replica { id: _, url, http2, weight, api, stateful_sessions, api_key, labels } = old;
         self.set_shown(subject, "url", url, &new.url);
+        self.set_shown(subject, "http2", http2, &new.http2);
         self.set_shown(subject, "weight", weight, &new.weight);
         self.set(subject, "api", api, &new.api, |api| api.as_str().to_owned());
         self.set_shown(subject, "stateful_sessions", stateful_sessions, &new.stateful_sessions);

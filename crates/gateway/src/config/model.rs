@@ -34,6 +34,8 @@ pub struct Config {
     pub limits: Limits,
     /// Times of the request path.
     pub timeouts: Timeouts,
+    /// TLS towards replicas whose URL begins with `https`.
+    pub replica_tls: ReplicaTls,
     /// Active health checks.
     pub health: Health,
     /// Scraping of the engines' metrics.
@@ -47,6 +49,11 @@ pub struct Config {
 pub struct Limits {
     /// Largest request body, bytes; a larger one is answered with 413. 1024 to 1 GiB, default 32 MiB.
     pub body_bytes_max: usize,
+    /// What the bodies of all requests may take together, bytes: they are in memory until they are answered. Who comes
+    /// above is answered with 503. `body_bytes_max` to 1 TiB, default 2 GiB.
+    pub bodies_bytes_max: usize,
+    /// Connections of clients at a time; above, the next waits until one is closed. 1 to 1000000, default 16384.
+    pub connections_max: usize,
     /// Largest request head, bytes. 8 KiB (the least that the HTTP server works with) to 1 MiB, default 64 KiB. A change
     /// needs a restart.
     pub header_bytes_max: usize,
@@ -54,6 +61,15 @@ pub struct Limits {
     /// hits is judged by this beginning; keys are made of `prefix_length` whatever this is. 1024 to 64 MiB, default 8
     /// KiB: hashing the whole of long prompts would cost more than all else that is done for a request.
     pub prompt_bytes_max: usize,
+}
+
+/// TLS towards replicas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaTls {
+    /// PEM file with certificates that are trusted besides the system's. Default none.
+    pub ca_file: Option<String>,
+    /// What it holds, DER.
+    pub certificates: Vec<Vec<u8>>,
 }
 
 /// How long things may take.
@@ -68,6 +84,8 @@ pub struct Timeouts {
     pub answer_idle_ms: u64,
     /// Longest silence of a client in the middle of its request's body. 1 to 3600000 ms, default 30000.
     pub body_idle_ms: u64,
+    /// How long a client may take nothing of an answer that waits for it. 1 to 86400000 ms, default 300000.
+    pub client_stall_ms: u64,
     /// How long a client's connection is kept without a request, and how long a request's head may take. Above the idle
     /// time of load balancers in front (often 60000), which would otherwise send a request as it is closed. 1 to 3600000
     /// ms, default 75000. A change needs a restart.
@@ -151,6 +169,8 @@ pub struct Replica {
     pub id: String,
     /// Where it listens.
     pub url: ReplicaUrl,
+    /// Whether it is asked over HTTP/2: by prior knowledge, or as TLS negotiates. Default false.
+    pub http2: bool,
     /// Relative capacity. Above 0, up to 1000000, default 1.
     pub weight: f64,
     /// Which API it speaks. Default `openai`.
@@ -238,13 +258,15 @@ impl Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listen, admin, hash_seed: _, limits, timeouts, health, metrics_scrape, endpoints } = self;
+        let Self { listen, admin, hash_seed: _, limits, timeouts, replica_tls, health, metrics_scrape, endpoints } =
+            self;
         f.debug_struct("Config")
             .field("listen", listen)
             .field("admin", admin)
             .field("hash_seed", &format_args!("***"))
             .field("limits", limits)
             .field("timeouts", timeouts)
+            .field("replica_tls", replica_tls)
             .field("health", health)
             .field("metrics_scrape", metrics_scrape)
             .field("endpoints", endpoints)
@@ -254,7 +276,13 @@ impl fmt::Debug for Config {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes_max: 32 << 20, header_bytes_max: 64 << 10, prompt_bytes_max: 8 << 10 }
+        Self {
+            body_bytes_max: 32 << 20,
+            bodies_bytes_max: 2 << 30,
+            connections_max: 16_384,
+            header_bytes_max: 64 << 10,
+            prompt_bytes_max: 8 << 10,
+        }
     }
 }
 
@@ -265,6 +293,7 @@ impl Default for Timeouts {
             first_byte_ms: 300_000,
             answer_idle_ms: 300_000,
             body_idle_ms: 30_000,
+            client_stall_ms: 300_000,
             client_idle_ms: 75_000,
             pool_idle_ms: 4_000,
             drain_delay_ms: 0,

@@ -1,4 +1,4 @@
-//! Where a replica listens: `http://host:port[/base]`.
+//! Where a replica listens: `http://host:port[/base]`, or `https://...`.
 //!
 //! Own type rather than a general URL: no credentials, query or fragment can hide in it, an IPv6 address keeps its
 //! brackets only where they are needed, and the base path never ends in a slash, so that `base` + `/v1/...` is right.
@@ -9,12 +9,14 @@ use std::str::FromStr;
 
 use http::uri::PathAndQuery;
 
-/// Address of an engine server, plain HTTP.
+/// Address of an engine server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReplicaUrl {
+    /// Whether it is spoken to over TLS.
+    pub is_tls: bool,
     /// Host name or IP address; an IPv6 address has no brackets here.
     pub host: String,
-    /// TCP port, 1 to 65535; 80 when the URL has none.
+    /// TCP port, 1 to 65535; 80, or 443 with TLS, when the URL has none.
     pub port: u16,
     /// Path put before the path of every request: empty, or `/...` without a slash at the end.
     pub base: String,
@@ -28,6 +30,11 @@ pub struct ReplicaUrlError {
 }
 
 impl ReplicaUrl {
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.is_tls { "https" } else { "http" }
+    }
+
     /// `host:port`, with brackets around an IPv6 address: the `host` header, and the default replica id.
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
@@ -37,7 +44,7 @@ impl ReplicaUrl {
 
 impl fmt::Display for ReplicaUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.base)
+        write!(f, "{}://{}{}", self.scheme(), self.authority(), self.base)
     }
 }
 
@@ -53,13 +60,13 @@ impl FromStr for ReplicaUrl {
     type Err = ReplicaUrlError;
 
     fn from_str(text: &str) -> Result<Self, ReplicaUrlError> {
-        let rest = after_scheme(text)?;
+        let (is_tls, rest) = after_scheme(text)?;
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         if authority.contains('@') {
             return Err(credentials());
         }
-        let (host, port) = split_authority(authority)?;
-        Ok(Self { host, port, base: base(path)? })
+        let (host, port) = split_authority(authority, if is_tls { 443 } else { 80 })?;
+        Ok(Self { is_tls, host, port, base: base(path)? })
     }
 }
 
@@ -71,24 +78,22 @@ fn credentials() -> ReplicaUrlError {
     wrong("a replica url cannot carry credentials", "put the key into `api_key`")
 }
 
-fn after_scheme(text: &str) -> Result<&str, ReplicaUrlError> {
+/// Whether TLS is asked for, and what follows the scheme.
+fn after_scheme(text: &str) -> Result<(bool, &str), ReplicaUrlError> {
     match text.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => Ok(rest),
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Err(wrong(
-            "https to a replica is not supported yet",
-            "use http inside the private network, or a local proxy that adds tls",
-        )),
-        Some(_) => Err(wrong("a replica url must begin with http://", "")),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => Ok((false, rest)),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => Ok((true, rest)),
+        Some(_) => Err(wrong("a replica url must begin with http:// or https://", "")),
         None if text.contains('@') => Err(credentials()),
         None if text.is_empty() => Err(wrong("the replica url is empty", "write http://host:port")),
         None => {
             let shown: String = text.chars().take(80).filter(|c| !c.is_control()).collect();
-            Err(wrong("a replica url must begin with http://", format!("write http://{shown}")))
+            Err(wrong("a replica url must begin with http:// or https://", format!("write http://{shown}")))
         }
     }
 }
 
-fn split_authority(authority: &str) -> Result<(String, u16), ReplicaUrlError> {
+fn split_authority(authority: &str, default_port: u16) -> Result<(String, u16), ReplicaUrlError> {
     let (host, port) = if let Some(inner) = authority.strip_prefix('[') {
         let (address, after) =
             inner.split_once(']').ok_or_else(|| wrong("the bracket of the ipv6 address is not closed", ""))?;
@@ -108,7 +113,7 @@ fn split_authority(authority: &str) -> Result<(String, u16), ReplicaUrlError> {
         return Err(wrong("the url has no valid host", "write http://host:port"));
     }
     let port = match port.strip_prefix(':') {
-        None if port.is_empty() => Some(80),
+        None if port.is_empty() => Some(default_port),
         None => None,
         Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok().filter(|port| *port > 0),
         Some(_) => None,
@@ -152,6 +157,8 @@ mod tests {
             ("http://10.0.0.4:8000", "http://10.0.0.4:8000", "10.0.0.4:8000"),
             ("HTTP://Engine-1.Svc:8000/", "http://engine-1.svc:8000", "engine-1.svc:8000"),
             ("http://engine", "http://engine:80", "engine:80"),
+            ("https://engine/", "https://engine:443", "engine:443"),
+            ("HTTPS://[::1]:8443", "https://[::1]:8443", "[::1]:8443"),
             ("http://[::1]:8000/a/b/", "http://[::1]:8000/a/b", "[::1]:8000"),
             ("http://[0:0:0:0:0:0:0:1]", "http://[::1]:80", "[::1]:80"),
         ] {
@@ -166,9 +173,8 @@ mod tests {
     fn what_is_no_replica_url_is_refused_with_a_reason() {
         for (text, reason) in [
             ("", "the replica url is empty"),
-            ("10.0.0.4:8000", "a replica url must begin with http://"),
-            ("ftp://a:1", "a replica url must begin with http://"),
-            ("https://a:1", "https to a replica is not supported yet"),
+            ("10.0.0.4:8000", "a replica url must begin with http:// or https://"),
+            ("ftp://a:1", "a replica url must begin with http:// or https://"),
             ("http://user:pw@a:1", "a replica url cannot carry credentials"),
             ("http://", "the url has no valid host"),
             ("http://:8000", "the url has no valid host"),

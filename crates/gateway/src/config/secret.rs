@@ -39,8 +39,8 @@ impl fmt::Display for Secret {
 pub(super) trait SecretSource {
     /// The value of an environment variable, or why there is none.
     fn env(&self, name: &str) -> Result<String, String>;
-    /// The content of a file, or why there is none.
-    fn file(&self, path: &str) -> Result<String, String>;
+    /// The content of a file, or why there is none. One that is larger than `bytes_max` is none.
+    fn file(&self, path: &str, bytes_max: u64) -> Result<String, String>;
 }
 
 /// The environment and file system of this process.
@@ -55,7 +55,7 @@ impl SecretSource for ProcessSecrets {
         }
     }
 
-    fn file(&self, path: &str) -> Result<String, String> {
+    fn file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
         let cannot = |error: &dyn fmt::Display| format!("cannot read the file {path}: {error}");
         // Opening a pipe would wait for its writer.
         if !std::fs::metadata(path).map_err(|e| cannot(&e))?.is_file() {
@@ -63,7 +63,10 @@ impl SecretSource for ProcessSecrets {
         }
         let mut text = String::new();
         let file = File::open(path).map_err(|e| cannot(&e))?;
-        file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text).map_err(|e| cannot(&e))?;
+        file.take(bytes_max + 1).read_to_string(&mut text).map_err(|e| cannot(&e))?;
+        if text.len() as u64 > bytes_max {
+            return Err(cannot(&format!("it is larger than {bytes_max} bytes")));
+        }
         Ok(text)
     }
 }
@@ -80,7 +83,7 @@ pub(super) fn resolve(written: &str, source: &dyn SecretSource) -> Result<String
         return Ok(written.to_owned());
     };
     if let Some(path) = reference.strip_prefix("file:") {
-        let mut value = source.file(path)?;
+        let mut value = source.file(path, SECRET_BYTES_MAX)?;
         // Editors and `echo` end a file with a newline that is no part of the secret.
         if value.ends_with('\n') {
             value.pop();

@@ -46,8 +46,11 @@ fn routing_words(routing: &Routing) -> String {
 }
 
 fn replica_line(replica: &Replica) -> String {
-    let Replica { id, url, weight, api, stateful_sessions, api_key, labels } = replica;
+    let Replica { id, url, http2, weight, api, stateful_sessions, api_key, labels } = replica;
     let mut line = format!("replica {id}: {url}, {}", api.as_str());
+    if *http2 {
+        line.push_str(", http/2");
+    }
     if *weight != 1.0 {
         line.push_str(&format!(", weight {weight}"));
     }

@@ -10,9 +10,10 @@ use kvroute_wire::sagemaker::{InvokeHeaders, Operation, header as names};
 use super::Refusal;
 use super::call::{Api, Inference};
 use crate::config;
+use crate::upstream::outgoing::Headers;
 
 /// Belong to one connection, or say how a body is framed on it.
-const OF_THE_CONNECTION: [HeaderName; 10] = [
+static OF_THE_CONNECTION: [HeaderName; 10] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -26,7 +27,7 @@ const OF_THE_CONNECTION: [HeaderName; 10] = [
 ];
 
 /// Prove who the client is to this gateway; a replica has no business with them.
-const CREDENTIALS: [HeaderName; 7] = [
+static CREDENTIALS: [HeaderName; 7] = [
     header::PROXY_AUTHORIZATION,
     HeaderName::from_static("x-api-key"),
     HeaderName::from_static("api-key"),
@@ -36,10 +37,10 @@ const CREDENTIALS: [HeaderName; 7] = [
     header::COOKIE,
 ];
 
-const ADAPTER: HeaderName = HeaderName::from_static("x-amzn-sagemaker-adapter-identifier");
+static ADAPTER: HeaderName = HeaderName::from_static("x-amzn-sagemaker-adapter-identifier");
 
 /// Of a native request, what a container gets to see.
-const NATIVE: [HeaderName; 9] = [
+static NATIVE: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     header::USER_AGENT,
@@ -80,71 +81,89 @@ impl Params {
     }
 }
 
+static ACCEPT: HeaderName = header::ACCEPT;
+static SESSION: HeaderName = HeaderName::from_static(names::SESSION_ID);
+static CONTENT_TYPE: HeaderName = header::CONTENT_TYPE;
+static AUTHORIZATION: HeaderName = header::AUTHORIZATION;
+static JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// The headers of an OpenAI request that reach a replica.
-pub(crate) fn forwarded(headers: &HeaderMap, with_authorization: bool) -> HeaderMap {
+pub(crate) fn forwarded(headers: &HeaderMap, with_authorization: bool) -> Headers<'_> {
     let stays = |name: &HeaderName| {
         OF_THE_CONNECTION.contains(name)
             || CREDENTIALS.contains(name)
             || (name == header::AUTHORIZATION && !with_authorization)
     };
-    passed_on(headers, stays)
+    let named = named_by_connection(headers);
+    headers.iter().filter(|(name, _)| !stays(name) && !named.contains(name)).collect()
 }
 
 /// The headers of a native request that reach a replica. The wanted media type of a streamed answer has a header of its
 /// own there. The session reaches only replicas that keep some: others refuse a request that has one.
-pub(crate) fn forwarded_native(headers: &HeaderMap, streams: bool, keeps_sessions: bool) -> HeaderMap {
-    let mut forwarded = HeaderMap::with_capacity(NATIVE.len() + 2);
-    for name in &NATIVE {
-        if let Some(value) = headers.get(name) {
-            forwarded.insert(name.clone(), value.clone());
-        }
+pub(crate) fn forwarded_native(headers: &HeaderMap, streams: bool, keeps_sessions: bool) -> Headers<'_> {
+    let mut forwarded: Headers<'_> = NATIVE.iter().filter_map(|name| Some((name, headers.get(name)?))).collect();
+    let accept = if streams { names::SAGEMAKER_ACCEPT } else { ACCEPT.as_str() };
+    forwarded.extend(headers.get(accept).map(|accept| (&ACCEPT, accept)));
+    let session = headers.get(&SESSION).filter(|_| keeps_sessions);
+    forwarded.extend(session.map(|session| (&SESSION, session)));
+    if !headers.contains_key(&CONTENT_TYPE) {
+        // Engines insist on a media type, which boto3 sends only when told to.
+        forwarded.push((&CONTENT_TYPE, &JSON));
     }
-    let accept = if streams { HeaderName::from_static(names::SAGEMAKER_ACCEPT) } else { header::ACCEPT };
-    if let Some(accept) = headers.get(accept) {
-        forwarded.insert(header::ACCEPT, accept.clone());
-    }
-    if let Some(session) = headers.get(names::SESSION_ID).filter(|_| keeps_sessions) {
-        forwarded.insert(names::SESSION_ID, session.clone());
-    }
-    // Engines insist on a media type, which boto3 sends only when told to.
-    forwarded.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     forwarded
 }
 
-/// An answer's headers without those of the replica's connection.
-pub(crate) fn of_answer(headers: &HeaderMap) -> HeaderMap {
-    passed_on(headers, |name| OF_THE_CONNECTION.contains(name) && name != header::CONTENT_LENGTH)
+/// Calls the body JSON, whatever its client called it: curl calls everything a form.
+pub(crate) fn call_json(headers: &mut Headers<'_>) {
+    headers.retain(|(name, _)| **name != CONTENT_TYPE);
+    headers.push((&CONTENT_TYPE, &JSON));
 }
 
-/// Copies what does not stay, nor is named by `connection`. Room is left for what is added.
-fn passed_on(headers: &HeaderMap, stays: impl Fn(&HeaderName) -> bool) -> HeaderMap {
-    let mut passed = HeaderMap::with_capacity(headers.len() + 4);
-    for (name, value) in headers {
-        if !stays(name) {
-            passed.append(name.clone(), value.clone());
-        }
-    }
-    for value in headers.get_all(header::CONNECTION) {
-        for name in value.as_bytes().split(|&byte| byte == b',') {
-            if let Ok(name) = HeaderName::from_bytes(name.trim_ascii()) {
-                passed.remove(name);
-            }
-        }
-    }
-    passed
+/// Puts a replica's own key in place of a client's.
+pub(crate) fn authorize<'a>(headers: &mut Headers<'a>, key: &'a HeaderValue) {
+    headers.retain(|(name, _)| **name != AUTHORIZATION);
+    headers.push((&AUTHORIZATION, key));
 }
 
-/// Tells the engine which adapter a component stands for: its body names another model, or none.
-pub(crate) fn name_adapter(headers: &mut HeaderMap, endpoint: &config::Endpoint, component: &str) {
-    let adapter = endpoint.adapters.iter().find(|adapter| adapter.component.as_deref() == Some(component));
-    if let Some(name) = adapter.and_then(|adapter| HeaderValue::try_from(adapter.name.as_str()).ok()) {
-        headers.insert(ADAPTER, name);
+/// Names the adapter that a component stands for to the engine: the body names another model, or none.
+pub(crate) fn name_adapter<'a>(headers: &mut Headers<'a>, adapter: &'a HeaderValue) {
+    headers.retain(|(name, _)| **name != ADAPTER);
+    headers.push((&ADAPTER, adapter));
+}
+
+/// The name of the adapter that a component stands for, if it stands for one.
+pub(crate) fn adapter_of(endpoint: &config::Endpoint, component: &str) -> Option<HeaderValue> {
+    let adapter = endpoint.adapters.iter().find(|adapter| adapter.component.as_deref() == Some(component))?;
+    HeaderValue::try_from(adapter.name.as_str()).ok()
+}
+
+/// An answer's headers without those of the replica's connection. Nearly always there are none.
+pub(crate) fn of_answer(mut headers: HeaderMap) -> HeaderMap {
+    let named = named_by_connection(&headers);
+    let stays = |name: &HeaderName| {
+        name != header::CONTENT_LENGTH && (OF_THE_CONNECTION.contains(name) || named.contains(name))
+    };
+    let staying: Vec<HeaderName> = headers.keys().filter(|name| stays(name)).cloned().collect();
+    for name in staying {
+        headers.remove(name);
     }
+    headers
+}
+
+/// The headers that `connection` says to be its own.
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(header::CONNECTION).iter();
+    let names = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn list(headers: Headers<'_>) -> HeaderMap {
+        headers.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
 
     fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
@@ -167,8 +186,8 @@ mod tests {
             ("x-custom", "2"),
         ]);
         let kept = map(&[("x-request-id", "r1"), ("content-type", "application/json"), ("x-custom", "2")]);
-        assert_eq!(forwarded(&sent, false), kept);
-        let authorization = forwarded(&sent, true).remove(header::AUTHORIZATION);
+        assert_eq!(list(forwarded(&sent, false)), kept);
+        let authorization = list(forwarded(&sent, true)).remove(header::AUTHORIZATION);
         assert_eq!(authorization, Some(HeaderValue::from_static("Bearer client")));
     }
 
@@ -185,7 +204,10 @@ mod tests {
         let attributes = ("x-amzn-sagemaker-custom-attributes", "a=b");
         let json = ("content-type", "application/json");
         let session = ("x-amzn-sagemaker-session-id", "s");
-        assert_eq!(forwarded_native(&sent, true, false), map(&[json, attributes, ("accept", "text/plain")]));
-        assert_eq!(forwarded_native(&sent, false, true), map(&[json, attributes, ("accept", "image/png"), session]));
+        assert_eq!(list(forwarded_native(&sent, true, false)), map(&[json, attributes, ("accept", "text/plain")]));
+        assert_eq!(
+            list(forwarded_native(&sent, false, true)),
+            map(&[json, attributes, ("accept", "image/png"), session])
+        );
     }
 }

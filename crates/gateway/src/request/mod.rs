@@ -14,6 +14,7 @@
 pub(crate) mod call;
 mod facts;
 pub(crate) mod headers;
+mod held;
 mod read;
 mod refusal;
 mod send;
@@ -63,7 +64,7 @@ async fn infer(
 ) -> Result<Response<ResponseBody>, Refusal> {
     let (head, body) = request.into_parts();
     // Read first: a refusal before it would close on a client that is still sending.
-    let mut received = read::body(&head.headers, body, call.dialect(), snapshot).await?;
+    let mut received = read::body(&head.headers, body, call.dialect(), (gateway, snapshot)).await?;
     let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
     let facts = facts::of(gateway, snapshot, index, &call, &head.headers, &params, &mut received);

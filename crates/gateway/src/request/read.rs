@@ -7,9 +7,12 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use kvroute_core::prompt::{Prompt, PromptHasher};
 use kvroute_wire::request::{Dialect, Fields, Limits, MEDIA_END, Outcome, PromptSink, RequestScanner, Scan};
+use tokio::time::Instant;
 
 use super::Refusal;
 use super::call::BodyShape;
+use super::held::Held;
+use crate::gateway::Gateway;
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
 
@@ -23,6 +26,8 @@ pub(crate) struct Received {
     /// The bytes, to be passed on.
     pub(crate) pieces: Pieces,
     scan: Option<Scan>,
+    /// Its part of what all bodies may take.
+    _held: Held,
     /// The prompt; empty where it could not be read.
     pub(crate) prompt: Prompt,
 }
@@ -63,9 +68,10 @@ pub(crate) async fn body(
     headers: &HeaderMap,
     mut body: Incoming,
     dialect: Dialect,
-    snapshot: &Snapshot,
+    (gateway, snapshot): (&Gateway, &Snapshot),
 ) -> Result<Received, Refusal> {
-    let bytes_max = snapshot.config.limits.body_bytes_max as u64;
+    let limits = &snapshot.config.limits;
+    let bytes_max = limits.body_bytes_max as u64;
     if body.size_hint().lower() > bytes_max {
         // Reading is what tells a client that waits for it to go on.
         if !headers.contains_key(header::EXPECT) {
@@ -80,9 +86,11 @@ pub(crate) async fn body(
         RequestScanner::for_dialect(dialect, HashingSink(Box::new(PromptHasher::new(snapshot.prompt.clone()))), limits)
     });
     let mut pieces = Pieces::default();
+    let mut held = Held::none_of(&gateway.telemetry().bodies_bytes);
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
+    let mut deadline = Instant::now() + idle;
     loop {
-        let frame = tokio::time::timeout(idle, body.frame()).await.map_err(|_| Refusal::body_too_slow(idle))?;
+        let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| Refusal::body_too_slow(idle))?;
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|error| Refusal::body_unreadable(&error))?;
         let Ok(piece) = frame.into_data() else { continue };
@@ -90,18 +98,27 @@ pub(crate) async fn body(
             discard(body);
             return Err(Refusal::body_too_large(bytes_max));
         }
+        if piece.is_empty() {
+            // HTTP/2 has frames without data, with which a client could keep itself waited for.
+            continue;
+        }
+        if !held.take(piece.len(), limits.bodies_bytes_max) {
+            discard(body);
+            return Err(Refusal::bodies_too_large());
+        }
         if let Some(scanner) = &mut scanner {
             scanner.feed(&piece);
         }
-        if !piece.is_empty() {
-            pieces.push(piece);
+        pieces.push(piece);
+        if !body.is_end_stream() {
+            deadline = Instant::now() + idle;
         }
     }
     let (scan, prompt) = match scanner.map(RequestScanner::finish) {
         Some((scan, sink)) => (Some(scan), sink.0.finish()),
         None => (None, Prompt::default()),
     };
-    let mut received = Received { pieces: pieces.complete(), scan, prompt };
+    let mut received = Received { pieces: pieces.complete(), scan, _held: held, prompt };
     if received.unscanned().is_some() {
         // What was hashed before the fault may be any part of the prompt: not something to route by.
         received.prompt = Prompt::default();

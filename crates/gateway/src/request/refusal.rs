@@ -40,6 +40,8 @@ pub(crate) enum RefusalKind {
     BodyTooLarge,
     /// The body does not go on.
     BodyTooSlow,
+    /// The gateway has no room for its body.
+    Overloaded,
     /// Nothing can take the request now.
     Unavailable,
     /// The connection to the replica was lost before its answer.
@@ -59,6 +61,7 @@ impl RefusalKind {
             Self::UnknownName => (StatusCode::NOT_FOUND, "invalid_request_error", "not_found"),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "body_too_large"),
             Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "body_too_slow"),
+            Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "overloaded"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_replica"),
             Self::Lost => (StatusCode::BAD_GATEWAY, "server_error", "replica_lost"),
             Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "server_error", "replica_timeout"),
@@ -74,7 +77,7 @@ impl RefusalKind {
             | Self::UnknownName
             | Self::BodyTooSlow
             | Self::BodyTooLarge => ServiceError::ValidationError { message },
-            Self::Unavailable => ServiceError::ServiceUnavailable { message },
+            Self::Overloaded | Self::Unavailable => ServiceError::ServiceUnavailable { message },
             // SageMaker blames the model where its container does not answer; there is no status to report.
             Self::Lost | Self::Timeout => ServiceError::ModelError {
                 original_message: message.clone(),
@@ -140,6 +143,10 @@ impl Refusal {
         match self.kind {
             RefusalKind::WrongMethod(allowed) => drop(headers.insert(header::ALLOW, HeaderValue::from_static(allowed))),
             RefusalKind::Unavailable => drop(headers.insert(header::RETRY_AFTER, RETRY_AFTER_S)),
+            RefusalKind::Overloaded => {
+                headers.insert(header::RETRY_AFTER, RETRY_AFTER_S);
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             RefusalKind::BodyTooLarge | RefusalKind::BodyTooSlow => {
                 drop(headers.insert(header::CONNECTION, HeaderValue::from_static("close")));
             }
@@ -195,6 +202,11 @@ impl Refusal {
     pub(crate) fn body_too_large(bytes_max: u64) -> Self {
         let message = format!("the body is larger than {bytes_max} bytes, the limit `limits.body_bytes_max`");
         Self::new(RefusalKind::BodyTooLarge, message)
+    }
+
+    pub(crate) fn bodies_too_large() -> Self {
+        let message = "the bodies of all requests together take as much memory as they may, try again later";
+        Self::new(RefusalKind::Overloaded, message)
     }
 
     pub(crate) fn body_too_slow(idle: Duration) -> Self {

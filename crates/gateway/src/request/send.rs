@@ -9,12 +9,11 @@
 //! Each time the decision is taken anew without the places tried, so nobody is asked twice (but for the last case). All
 //! retries of the gateway share a budget, so that a fleet that fails is not also asked several times as much.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use kvroute_core::decision::Choice;
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::{Endpoint, TargetId};
@@ -30,8 +29,8 @@ use crate::response::body::ResponseBody;
 use crate::response::exchange::Exchange;
 use crate::response::relay;
 use crate::snapshot::Snapshot;
-use crate::upstream::body::Pieces;
-use crate::upstream::client::SendError;
+use crate::upstream::Answer;
+use crate::upstream::origin::SendError;
 use crate::upstream::target::Target;
 
 /// How soon a connection is lost that had been closed before the request reached it.
@@ -55,9 +54,9 @@ pub(super) struct Errand<'a> {
 /// What came of one attempt.
 enum Attempt {
     /// An answer to be passed on.
-    Answer(Response<Incoming>),
+    Answer(Response<Answer>),
     /// A refusal for load, to be passed on only where nobody else takes the request.
-    Refused(Response<Incoming>, Option<Duration>),
+    Refused(Response<Answer>, Option<Duration>),
     /// No answer.
     Failed(SendError),
 }
@@ -173,9 +172,27 @@ impl Errand<'_> {
     }
 
     async fn attempt(&self, exchange: &Exchange) -> Result<Attempt, Refusal> {
-        let request = self.outgoing(exchange.target())?;
+        let target = exchange.target();
+        let path = self.path(target)?;
+        let endpoint = self.snapshot.endpoint_config(self.index);
+        let adapter = self.facts.component.as_deref().and_then(|component| headers::adapter_of(endpoint, component));
+        let mut headers = match self.call.api {
+            Api::OpenAi => headers::forwarded(&self.head.headers, endpoint.forward_authorization),
+            Api::SageMaker => headers::forwarded_native(&self.head.headers, self.call.streams, target.keeps_sessions),
+        };
+        if self.call.api == Api::SageMaker && target.api == config::Api::OpenAi {
+            // The body's shape chose the path, so JSON it is.
+            headers::call_json(&mut headers);
+        }
+        if let Some(key) = &target.authorization {
+            headers::authorize(&mut headers, key);
+        }
+        if let Some(adapter) = &adapter {
+            headers::name_adapter(&mut headers, adapter);
+        }
         let first_byte = Duration::from_millis(self.snapshot.config.timeouts.first_byte_ms);
-        Ok(match self.snapshot.client.send(request, first_byte).await {
+        let body = self.received.pieces.clone();
+        Ok(match target.send(&self.head.method, &path, headers, body, first_byte).await {
             Ok(response) => match response.status() {
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                     let wait = retry_after(response.headers());
@@ -187,51 +204,16 @@ impl Errand<'_> {
         })
     }
 
-    /// The request to `target`: the client's body, byte for byte, on the path that the target's API has for it.
-    fn outgoing(&self, target: &Target) -> Result<Request<Pieces>, Refusal> {
-        let path = self.path(target)?;
-        let uri = target.uri(&path).ok_or_else(|| Refusal::unknown_path(path.as_str()))?;
-        let mut request = Request::new(self.received.pieces.clone());
-        *request.method_mut() = self.head.method.clone();
-        *request.uri_mut() = uri;
-        *request.headers_mut() = self.headers(target);
-        Ok(request)
-    }
-
-    fn path(&self, target: &Target) -> Result<PathAndQuery, Refusal> {
-        match &self.call.api {
-            Api::OpenAi => {
-                let path = self.call.path.as_str();
-                match self.head.uri.query() {
-                    None => PathAndQuery::try_from(path),
-                    Some(query) => PathAndQuery::try_from(format!("{path}?{query}")),
-                }
-                .map_err(|_| Refusal::unknown_path(path))
-            }
-            Api::SageMaker => {
-                let (shape, unscanned) = (self.received.shape(), self.received.unscanned());
-                call::native_path(target.api, shape, unscanned).map(PathAndQuery::from_static)
-            }
-        }
-    }
-
-    fn headers(&self, target: &Target) -> HeaderMap {
-        let endpoint = self.snapshot.endpoint_config(self.index);
-        let mut headers = match self.call.api {
-            Api::OpenAi => headers::forwarded(&self.head.headers, endpoint.forward_authorization),
-            Api::SageMaker => headers::forwarded_native(&self.head.headers, self.call.streams, target.keeps_sessions),
+    /// Path and query at `target`, as its API has them for this request.
+    fn path(&self, target: &Target) -> Result<Cow<'_, str>, Refusal> {
+        let path = match &self.call.api {
+            Api::OpenAi => self.call.path.as_str(),
+            Api::SageMaker => call::native_path(target.api, self.received.shape(), self.received.unscanned())?,
         };
-        if self.call.api == Api::SageMaker && target.api == config::Api::OpenAi {
-            // The body's shape chose the path, so JSON it is, whatever the client called it: curl calls it a form.
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        if let Some(key) = &target.authorization {
-            headers.insert(header::AUTHORIZATION, key.clone());
-        }
-        if let Some(component) = &self.facts.component {
-            headers::name_adapter(&mut headers, endpoint, component);
-        }
-        headers
+        Ok(match self.head.uri.query().filter(|_| self.call.api == Api::OpenAi) {
+            None => path.into(),
+            Some(query) => format!("{path}?{query}").into(),
+        })
     }
 }
 

@@ -25,7 +25,7 @@ use crate::keepers::Kind;
 use crate::request::call::Api;
 use crate::request::{Refusal, RefusalKind};
 use crate::telemetry::{RequestLabels, StageLabels, StrategyLabels, TokenLabels, VariantLabels};
-use crate::upstream::client::SendError;
+use crate::upstream::origin::SendError;
 use crate::upstream::target::Target;
 
 const REPLICA_HEADER: HeaderName = HeaderName::from_static("x-kvroute-replica");

@@ -14,7 +14,6 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use kvroute_wire::eventstream;
 use kvroute_wire::openai::ErrorBody;
 use kvroute_wire::sagemaker::{ServiceError, StreamErrorCode, StreamException, header as names};
@@ -26,7 +25,7 @@ use super::exchange::Exchange;
 use super::observer::Observer;
 use crate::request::call::{Api, Inference};
 use crate::request::headers;
-use crate::upstream::connect::Served;
+use crate::upstream::{Answer, AnswerError};
 
 /// How much of a replica's error is read to be told on.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -47,11 +46,10 @@ const NATIVE: [HeaderName; 7] = [
 /// The answer to the client, its body still to come.
 pub(crate) async fn answer(
     call: &Inference,
-    response: Response<Incoming>,
+    response: Response<Answer>,
     mut exchange: Exchange,
 ) -> Response<ResponseBody> {
     let (mut head, body) = response.into_parts();
-    let served = Served::of(&head.extensions);
     exchange.answered(head.status);
     // The version is the replica's connection's: answered in HTTP/1.0, the client could not see a body break off.
     head.version = Version::HTTP_11;
@@ -67,17 +65,17 @@ pub(crate) async fn answer(
         let framing = if is_eventstream { Framing::EventStream } else { Framing::AsIs };
         return Response::from_parts(
             head,
-            Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with(), served),
+            Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()),
         );
     }
     let observer = Observer::of(&head.headers);
     let end = End::of(&head.headers);
-    head.headers = headers::of_answer(&head.headers);
+    head.headers = headers::of_answer(head.headers);
     exchange.name_in(&mut head.headers);
     // An event that is added to a body of known length could fill it up, and so make it look complete.
     let is_open_ended = body.size_hint().exact().is_none();
     let framing = if observer.is_stream() && is_open_ended { Framing::ServerSentEvents } else { Framing::AsIs };
-    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with(), served))
+    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()))
 }
 
 fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
@@ -106,7 +104,7 @@ fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool)
 
 /// What a native client is told where the container answered with an error: that it is busy, or SageMaker's ModelError
 /// around what it said.
-async fn model_error(head: http::response::Parts, body: Incoming, mut exchange: Exchange) -> Response<ResponseBody> {
+async fn model_error(head: http::response::Parts, body: Answer, mut exchange: Exchange) -> Response<ResponseBody> {
     let original_message = beginning_of(body).await;
     let replica = &exchange.target().labels.replica;
     let (status, message) = (head.status, |what: &str| format!("{what} replica {replica}: {original_message}"));
@@ -136,7 +134,7 @@ async fn model_error(head: http::response::Parts, body: Incoming, mut exchange: 
 }
 
 /// What a body says, as far as it is of use and comes in time.
-async fn beginning_of(mut body: Incoming) -> String {
+async fn beginning_of(mut body: Answer) -> String {
     let mut said = Vec::new();
     let read = async {
         while said.len() < ERROR_BYTES_MAX
@@ -182,15 +180,13 @@ enum Framing {
 /// An answer on its way.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    replica: Incoming,
+    replica: Answer,
     exchange: Exchange,
     observer: Observer,
     framing: Framing,
     end: End,
     /// Whether later requests may refer to the answer, whose id has not passed yet.
     is_gone_on_with: bool,
-    /// What remembers when the replica's connection last served.
-    served: Served,
     /// The last bytes that passed, newest last.
     tail: [u8; 4],
     stage: Stage,
@@ -229,7 +225,7 @@ impl Idle {
 #[derive(Debug)]
 enum Break {
     /// The connection broke.
-    Connection(hyper::Error),
+    Connection(AnswerError),
     /// It ended, but not in the way in which a stream ends.
     NoEndMark,
     /// Nothing came for this long.
@@ -274,13 +270,12 @@ impl Drop for Relay {
 impl Relay {
     /// The body that passes on what `replica` answers.
     fn start(
-        replica: Incoming,
+        replica: Answer,
         mut exchange: Exchange,
         observer: Observer,
         framing: Framing,
         end: End,
         is_gone_on_with: bool,
-        served: Served,
     ) -> ResponseBody {
         let mut stage = Stage::Passing;
         if replica.is_end_stream() {
@@ -297,7 +292,6 @@ impl Relay {
             framing,
             end,
             is_gone_on_with,
-            served,
             tail,
             stage,
             idle,
@@ -373,7 +367,6 @@ impl Relay {
     }
 
     fn end(&mut self) {
-        self.served.mark();
         self.exchange.complete(self.observer.usage());
         self.stage = Stage::Ended;
     }

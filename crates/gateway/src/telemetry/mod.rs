@@ -157,6 +157,8 @@ impl StageLabels {
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     registry: Registry,
+    pub(crate) client_connections: Gauge,
+    pub(crate) bodies_bytes: Gauge,
     pub(crate) requests: Family<RequestLabels, Counter>,
     pub(crate) refused: Family<RefusalLabels, Counter>,
     pub(crate) retries: Family<ReplicaLabels, Counter>,
@@ -180,6 +182,8 @@ impl Telemetry {
         build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
         r.register_collector(Box::new(fleet::FleetCollector::new(snapshot, clock)));
         let telemetry = Self {
+            client_connections: register(&mut r, names::CLIENT_CONNECTIONS, Gauge::default()),
+            bodies_bytes: register(&mut r, names::BODIES, Gauge::default()),
             requests: register(&mut r, names::REQUESTS, Family::default()),
             refused: register(&mut r, names::REFUSED, Family::default()),
             retries: register(&mut r, names::RETRIES, Family::default()),

@@ -51,6 +51,10 @@ macro_rules! metrics {
 metrics! {
     REQUESTS: Counter "kvroute_requests_total" ["endpoint", "variant", "strategy", "reason", "outcome", "code"]
         "Requests that were given a place on a replica, by why it was that one, how they ended and the status the client got (0 if it left before).";
+    CLIENT_CONNECTIONS: Gauge "kvroute_client_connections" []
+        "Connections of clients that are open.";
+    BODIES: Gauge "kvroute_request_bodies_bytes" []
+        "What the bodies of all requests that are not answered yet take in memory.";
     REFUSED: Counter "kvroute_refused_requests_total" ["code", "kind"]
         "Requests that were answered without a replica having been asked, by why.";
     RETRIES: Counter "kvroute_retries_total" ["endpoint", "variant", "replica"]

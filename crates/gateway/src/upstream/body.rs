@@ -40,6 +40,11 @@ impl Pieces {
         self
     }
 
+    /// The pieces, in order, none of them empty.
+    pub(crate) fn into_pieces(self) -> SmallVec<[Bytes; 4]> {
+        self.pieces
+    }
+
     fn end_tail(&mut self) {
         if !self.tail.is_empty() {
             self.pieces.push(std::mem::take(&mut self.tail).freeze());

@@ -1,128 +1,149 @@
-//! Makes connections that remember when they last served.
-//!
-//! A kept connection may be closed by the replica at the moment in which the next request is written to it. That it had
-//! been unused for a while tells that case from a replica that dies on a request; the client library does not say.
+//! Makes connections to replicas: TCP without Nagle's delay, with TLS where the address says `https`.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use http::{Extensions, Uri};
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
+use http::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tower_service::Service;
+
+use super::origin::Cause;
+use super::tls::Tls;
+use crate::config::ReplicaUrl;
 
 /// Silence after which the system asks whether the other side is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Connects over TCP, without Nagle's delay.
-#[derive(Clone, Debug)]
-pub(super) struct KeptConnector {
-    inner: HttpConnector,
+/// Connects to one address.
+#[derive(Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    uri: Uri,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    http2: bool,
     timeout: Duration,
 }
 
-/// When the last answer on the connection ended, or began if it has not ended; none if there was none.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Served(Arc<Mutex<Option<Instant>>>);
-
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Kept {
-    io: TokioIo<TcpStream>,
-    served: Served,
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl KeptConnector {
-    /// A connector that gives up after `timeout`, the look-up of the name included.
-    pub(super) fn new(timeout: Duration) -> Self {
-        let mut inner = HttpConnector::new();
-        inner.set_nodelay(true);
-        inner.set_keepalive(Some(KEEPALIVE));
-        Self { inner, timeout }
-    }
-}
-
-impl Served {
-    /// That of the connection on which an answer with these extensions came.
-    pub(crate) fn of(answer: &Extensions) -> Self {
-        answer.get::<Self>().cloned().unwrap_or_default()
-    }
-
-    /// An answer has begun, or ended.
-    pub(crate) fn mark(&self) {
-        *self.0.lock() = Some(Instant::now());
+impl Connector {
+    /// A connector that gives up after `timeout`, the look-up of the name and the handshake included.
+    pub(super) fn new(url: &ReplicaUrl, http2: bool, tls: &Tls, timeout: Duration) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.enforce_http(false);
+        let uri = Uri::builder().scheme(url.scheme()).authority(url.authority()).path_and_query("/").build();
+        let name = || ServerName::try_from(url.host.clone()).expect("a checked host is a name or an address");
+        Self {
+            tcp,
+            uri: uri.expect("a checked host and port make an address"),
+            tls: url.is_tls.then(|| (tls.connector(http2), name())),
+            http2,
+            timeout,
+        }
     }
 
-    /// Since when the connection has been unused, as far as is known, if it was ever used.
-    pub(super) fn last(connection: &Connected) -> Option<Instant> {
-        let mut extensions = Extensions::new();
-        connection.get_extras(&mut extensions);
-        *extensions.get::<Self>()?.0.lock()
-    }
-}
-
-impl Service<Uri> for KeptConnector {
-    type Response = Kept;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-    type Future = Pin<Box<dyn Future<Output = Result<Kept, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
+    /// A new connection.
+    pub(super) async fn connect(&self) -> Result<Stream, Cause> {
+        let late = || format!("no connection in {} ms", self.timeout.as_millis());
+        tokio::time::timeout(self.timeout, self.connect_at_leisure()).await.map_err(|_| late())?
     }
 
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let connecting = self.inner.call(to);
-        let timeout = self.timeout;
-        Box::pin(async move {
-            let io = tokio::time::timeout(timeout, connecting)
-                .await
-                .map_err(|_| format!("no connection in {} ms", timeout.as_millis()))??;
-            Ok(Kept { io, served: Served::default() })
-        })
+    async fn connect_at_leisure(&self) -> Result<Stream, Cause> {
+        let mut tcp = self.tcp.clone();
+        std::future::poll_fn(|cx| tcp.poll_ready(cx)).await?;
+        let stream = tcp.call(self.uri.clone()).await?.into_inner();
+        let Some((tls, name)) = &self.tls else { return Ok(Stream::Plain(stream)) };
+        let stream = tls.connect(name.clone(), stream).await.map_err(|error| format!("tls: {error}"))?;
+        if self.http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+            return Err("it does not speak http/2".into());
+        }
+        Ok(Stream::Tls(Box::new(stream)))
+    }
+
+    /// `host:port`.
+    pub(super) fn authority(&self) -> &str {
+        self.uri.authority().map_or("", |authority| authority.as_str())
+    }
+
+    /// `http` or `https`.
+    pub(super) fn scheme(&self) -> &str {
+        self.uri.scheme_str().unwrap_or("http")
     }
 }
 
-impl Connection for Kept {
-    fn connected(&self) -> Connected {
-        self.io.connected().extra(self.served.clone())
+impl Stream {
+    /// Whether nothing has come that nobody asked for, the end of the connection included.
+    pub(super) fn is_quiet(&self) -> bool {
+        let tcp = match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+        };
+        let mut byte = [0];
+        // Where the system has told nothing, this asks nothing.
+        tcp.poll_peek(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut byte)).is_pending()
     }
 }
 
-impl Read for Kept {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
     }
 }
 
-impl Write for Kept {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
     }
 }

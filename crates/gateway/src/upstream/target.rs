@@ -1,12 +1,17 @@
 //! Where a replica (or a copy with an address of its own) is reached, and what it told about itself.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Uri};
+use http::{HeaderValue, Method, Response, header};
 use kvroute_feeds::engine_metrics::EngineMetrics;
 use parking_lot::Mutex;
+use smallvec::smallvec;
+
+use super::Answer;
+use super::body::Pieces;
+use super::origin::{Origin, Origins, SendError};
+use super::outgoing::{Headers, Outgoing};
 
 use crate::config::{Api, Replica, ReplicaUrl};
 use crate::telemetry::ReplicaLabels;
@@ -28,7 +33,8 @@ pub(crate) struct Target {
     pub(crate) authorization: Option<HeaderValue>,
     /// What the engine there last told. Shared between snapshots.
     pub(crate) engine: Arc<EngineReport>,
-    authority: Authority,
+    /// The connections there.
+    origin: Arc<Origin>,
 }
 
 /// What an engine last told about itself, and when.
@@ -54,6 +60,7 @@ impl Target {
         replica: &Replica,
         url: &ReplicaUrl,
         engine: Arc<EngineReport>,
+        origins: &Origins,
     ) -> Self {
         let authorization = replica.api_key.as_ref().map(|key| {
             let bearer = HeaderValue::try_from(format!("Bearer {}", key.expose()));
@@ -69,22 +76,35 @@ impl Target {
             replica: HeaderValue::try_from(replica.id.as_str()).expect("ids are visible ASCII"),
             authorization,
             engine,
-            authority: Authority::try_from(url.authority()).expect("a checked host and port make an authority"),
+            origin: origins.at(url, replica.http2),
         }
     }
 
     /// Whether requests to the two are alike in everything.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (&self.url, self.api, self.keeps_sessions, &self.replica, &self.authorization)
-            == (&other.url, other.api, other.keeps_sessions, &other.replica, &other.authorization)
+        Arc::ptr_eq(&self.origin, &other.origin)
+            && (&self.url, self.api, self.keeps_sessions, &self.replica, &self.authorization)
+                == (&other.url, other.api, other.keeps_sessions, &other.replica, &other.authorization)
     }
 
-    /// The address of `path` there, or `None` if the two do not make a URI.
-    pub(crate) fn uri(&self, path: &PathAndQuery) -> Option<Uri> {
-        let path = match self.url.base.as_str() {
-            "" => path.clone(),
-            base => PathAndQuery::try_from(format!("{base}{path}")).ok()?,
-        };
-        Uri::builder().scheme(Scheme::HTTP).authority(self.authority.clone()).path_and_query(path).build().ok()
+    /// Asks for `path` on behalf of the gateway itself.
+    pub(crate) async fn get(&self, path: &str, timeout: Duration) -> Result<Response<Answer>, SendError> {
+        let user_agent = HeaderValue::from_static("kvroute");
+        let mut headers: Headers<'_> = smallvec![(&header::USER_AGENT, &user_agent)];
+        headers.extend(self.authorization.as_ref().map(|key| (&header::AUTHORIZATION, key)));
+        self.send(&Method::GET, path, headers, Pieces::default(), timeout).await
+    }
+
+    /// Sends a request to `path`, below the base path; gives the answer's head within `first_byte`.
+    pub(crate) async fn send<'a>(
+        &'a self,
+        method: &'a Method,
+        path: &'a str,
+        headers: Headers<'a>,
+        body: Pieces,
+        first_byte: Duration,
+    ) -> Result<Response<Answer>, SendError> {
+        let request = Outgoing { method, base: &self.url.base, path, headers, body };
+        self.origin.send(request, first_byte).await
     }
 }

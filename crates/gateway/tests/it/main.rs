@@ -4,6 +4,7 @@
 
 mod addresses;
 mod body_limits;
+mod bounds;
 mod breaker;
 mod broken_streams;
 mod bytes_through;
@@ -33,3 +34,5 @@ mod silence;
 mod streaming;
 mod support;
 mod threshold;
+mod tls;
+mod upstream_http2;

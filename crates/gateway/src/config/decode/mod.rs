@@ -45,11 +45,12 @@ pub(super) fn config(root: &Node, report: &mut Report<'_>, secrets: &dyn SecretS
     let hash_seed = settings::hash_seed(&mut fields, context);
     let limits = settings::limits(fields.get("limits"), context.report);
     let timeouts = settings::timeouts(fields.get("timeouts"), context.report);
+    let replica_tls = settings::replica_tls(fields.get("replica_tls"), context);
     let health = settings::health(fields.get("health"), context.report);
     let metrics_scrape = settings::scrape(fields.get("metrics_scrape"), context.report);
     let endpoints = endpoints(&mut fields, context);
     fields.finish(context.report);
-    Some(Config { listen, admin, hash_seed, limits, timeouts, health, metrics_scrape, endpoints })
+    Some(Config { listen, admin, hash_seed, limits, timeouts, replica_tls, health, metrics_scrape, endpoints })
 }
 
 /// The long form `endpoints:` or the short form `replicas:`; a top-level `routing:` applies to either.

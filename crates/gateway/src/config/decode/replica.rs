@@ -83,7 +83,16 @@ fn replica(node: &Node, context: &mut Context<'_, '_>) -> Option<Replica> {
         let url = replica_url(node, context.report)?;
         let (id, labels) = (url.authority(), BTreeMap::new());
         let api = Api::default();
-        return Some(Replica { id, url, weight: 1.0, api, stateful_sessions: false, api_key: None, labels });
+        return Some(Replica {
+            id,
+            url,
+            http2: false,
+            weight: 1.0,
+            api,
+            stateful_sessions: false,
+            api_key: None,
+            labels,
+        });
     }
     let mut fields = Fields::of_either(node, "replica", "a url or a mapping", context.report)?;
     let id = fields.get("id").and_then(|node| replica_id(node, context.report));
@@ -97,6 +106,7 @@ fn replica(node: &Node, context: &mut Context<'_, '_>) -> Option<Replica> {
         let parse = |name: &str| Api::ALL.into_iter().find(|api| api.as_str() == name);
         choice(node, "api", &Api::ALL.map(Api::as_str), parse, context.report)
     });
+    let http2 = fields.boolean("http2", false, context.report);
     let stateful_sessions = fields.boolean("stateful_sessions", false, context.report);
     let api_key = fields.get("api_key").and_then(|node| api_key(node, context));
     let labels = fields.get("labels").map(|node| labels(node, context.report)).unwrap_or_default();
@@ -105,6 +115,7 @@ fn replica(node: &Node, context: &mut Context<'_, '_>) -> Option<Replica> {
     Some(Replica {
         id: id.unwrap_or_else(|| url.authority()),
         url,
+        http2,
         weight: weight.unwrap_or(1.0),
         api: api.unwrap_or_default(),
         stateful_sessions,

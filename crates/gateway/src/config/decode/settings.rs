@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
-use super::super::model::{Config, Health, Limits, Scrape, Timeouts};
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+
+use super::super::model::{Config, Health, Limits, ReplicaTls, Scrape, Timeouts};
 use super::super::replica_url::is_path;
 use super::super::report::{Report, TOP};
 use super::super::secret::resolve;
@@ -15,6 +19,8 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 /// Idle time after which vLLM and SGLang close a connection.
 const ENGINE_IDLE_MS: u64 = 5_000;
+/// Largest file of certificates: the system's own bundles are below 300 KB.
+const CA_BYTES_MAX: u64 = 4 << 20;
 
 /// `listen` and `admin`, which cannot share a port.
 pub(super) fn addresses(fields: &mut Fields<'_>, report: &mut Report<'_>) -> (SocketAddr, SocketAddr) {
@@ -66,9 +72,17 @@ pub(super) fn limits(node: Option<&Node>, report: &mut Report<'_>) -> Limits {
     let Some(mut fields) = node.and_then(|node| Fields::of(node, "limits", report)) else { return default };
     let limits = Limits {
         body_bytes_max: fields.integer("body_bytes_max", default.body_bytes_max, 1 << 10..=1 << 30, report),
+        bodies_bytes_max: fields.integer("bodies_bytes_max", default.bodies_bytes_max, 1 << 10..=1 << 40, report),
+        connections_max: fields.integer("connections_max", default.connections_max, 1..=1_000_000, report),
         header_bytes_max: fields.integer("header_bytes_max", default.header_bytes_max, 8 << 10..=1 << 20, report),
         prompt_bytes_max: fields.integer("prompt_bytes_max", default.prompt_bytes_max, 1 << 10..=64 << 20, report),
     };
+    if limits.bodies_bytes_max < limits.body_bytes_max {
+        let span = fields.key_span("bodies_bytes_max").or(fields.key_span("body_bytes_max")).unwrap_or(TOP);
+        let Limits { body_bytes_max, bodies_bytes_max, .. } = limits;
+        let message = format!("bodies_bytes_max {bodies_bytes_max} is below body_bytes_max {body_bytes_max}");
+        report.error_with(span, message, "all bodies together need room for at least the largest one");
+    }
     fields.finish(report);
     limits
 }
@@ -81,6 +95,7 @@ pub(super) fn timeouts(node: Option<&Node>, report: &mut Report<'_>) -> Timeouts
         first_byte_ms: fields.integer("first_byte_ms", default.first_byte_ms, 1..=DAY_MS, report),
         answer_idle_ms: fields.integer("answer_idle_ms", default.answer_idle_ms, 1..=DAY_MS, report),
         body_idle_ms: fields.integer("body_idle_ms", default.body_idle_ms, 1..=HOUR_MS, report),
+        client_stall_ms: fields.integer("client_stall_ms", default.client_stall_ms, 1..=DAY_MS, report),
         client_idle_ms: fields.integer("client_idle_ms", default.client_idle_ms, 1..=HOUR_MS, report),
         pool_idle_ms: fields.integer("pool_idle_ms", default.pool_idle_ms, 0..=HOUR_MS, report),
         drain_delay_ms: fields.integer("drain_delay_ms", default.drain_delay_ms, 0..=HOUR_MS, report),
@@ -98,6 +113,38 @@ pub(super) fn timeouts(node: Option<&Node>, report: &mut Report<'_>) -> Timeouts
     }
     fields.finish(report);
     timeouts
+}
+
+pub(super) fn replica_tls(node: Option<&Node>, context: &mut Context<'_, '_>) -> ReplicaTls {
+    let Some(mut fields) = node.and_then(|node| Fields::of(node, "replica_tls", context.report)) else {
+        return ReplicaTls::default();
+    };
+    let ca_file = fields.get("ca_file");
+    fields.finish(context.report);
+    let Some((node, path)) = ca_file.and_then(|node| Some((node, text(node, "ca_file", context.report)?))) else {
+        return ReplicaTls::default();
+    };
+    let certificates = context.secrets.file(path, CA_BYTES_MAX).and_then(|pem| certificates(&pem));
+    let certificates = certificates.unwrap_or_else(|reason| {
+        let help = "a PEM file with the certificates of the authorities that sign the replicas' certificates";
+        context.report.error_with(node.span, format!("ca_file: {reason}"), help);
+        Vec::new()
+    });
+    ReplicaTls { ca_file: Some(path.to_owned()), certificates }
+}
+
+/// The certificates in a PEM text, at least one, all of them fit to be trusted.
+fn certificates(pem: &str) -> Result<Vec<Vec<u8>>, String> {
+    let found: Result<Vec<CertificateDer<'_>>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let found = found.map_err(|error| format!("it is no PEM file: {error}"))?;
+    let mut roots = RootCertStore::empty();
+    for (i, certificate) in found.iter().enumerate() {
+        roots.add(certificate.clone()).map_err(|error| format!("certificate {} cannot be used: {error}", i + 1))?;
+    }
+    if found.is_empty() {
+        return Err("it holds no certificate".to_owned());
+    }
+    Ok(found.iter().map(|certificate| certificate.to_vec()).collect())
 }
 
 pub(super) fn health(node: Option<&Node>, report: &mut Report<'_>) -> Health {

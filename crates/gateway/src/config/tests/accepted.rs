@@ -74,19 +74,28 @@ fn every_setting_reaches_the_model() {
     let config = accepted(EVERYTHING);
     assert_eq!((config.listen.to_string().as_str(), config.admin.to_string().as_str()), ("[::]:1", "127.0.0.1:2"));
     assert_eq!(config.hash_seed, 42);
-    let limits = Limits { body_bytes_max: 2048, header_bytes_max: 8192, prompt_bytes_max: 1024 };
+    let limits = Limits {
+        body_bytes_max: 2048,
+        bodies_bytes_max: 4096,
+        connections_max: 10,
+        header_bytes_max: 8192,
+        prompt_bytes_max: 1024,
+    };
     assert_eq!(config.limits, limits);
     let timeouts = Timeouts {
         connect_ms: 1,
         first_byte_ms: 2,
         answer_idle_ms: 6,
         body_idle_ms: 7,
+        client_stall_ms: 15,
         client_idle_ms: 8,
         pool_idle_ms: 3,
         drain_delay_ms: 4,
         drain_ms: 5,
     };
     assert_eq!(config.timeouts, timeouts);
+    assert_eq!(config.replica_tls.ca_file.as_deref(), Some("/run/ca.pem"));
+    assert_eq!(config.replica_tls.certificates.len(), 1);
     let path = Some("/ready".to_owned());
     assert_eq!(config.health, Health { interval_ms: 11, timeout_ms: 12, failures: 13, successes: 14, path });
     assert_eq!(config.metrics_scrape, Scrape { enabled: false, interval_ms: 101, timeout_ms: 102 });

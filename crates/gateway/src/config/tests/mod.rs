@@ -23,9 +23,11 @@ impl SecretSource for TestSecrets {
         }
     }
 
-    fn file(&self, path: &str) -> Result<String, String> {
+    fn file(&self, path: &str, _: u64) -> Result<String, String> {
         match path {
             "/run/key" => Ok("sk-from-file\n".to_owned()),
+            "/run/ca.pem" => Ok(include_str!("../../../tests/it/support/tls/ca.pem").to_owned()),
+            "/run/no.pem" => Ok("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned()),
             _ => Err(format!("cannot read the file {path}: not there")),
         }
     }

@@ -67,7 +67,7 @@ fn carets_count_characters_and_long_lines_are_cropped() {
     let caret = first.lines().nth(4).unwrap();
     assert_eq!(caret, "  |            ^^^^^^^^^^^^^^^");
     let last = diagnostics.iter().last().unwrap();
-    assert_eq!(last.message, "a replica url must begin with http://");
+    assert_eq!(last.message, "a replica url must begin with http:// or https://");
     let rendered = last.to_string();
     let (line, caret) = (rendered.lines().nth(3).unwrap(), rendered.lines().nth(4).unwrap());
     assert!(line.chars().count() < 110 && line.starts_with("1 | …"), "{line}");
@@ -95,7 +95,7 @@ fn an_error_is_shown_however_many_warnings_come_before_it() {
     let same: String = (0..300).map(|i| format!("{{id: a{i}, url: http://a:1}}, ")).collect();
     let text = format!("replicas: [{same}x]");
     let diagnostics = refused(&text);
-    assert_eq!(diagnostics.iter().last().unwrap().message, "a replica url must begin with http://");
+    assert_eq!(diagnostics.iter().last().unwrap().message, "a replica url must begin with http:// or https://");
     assert!(diagnostics.to_string().ends_with("test.yaml: 1 error, 199 warnings, 100 more not shown"));
 }
 

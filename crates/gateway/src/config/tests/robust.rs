@@ -187,7 +187,7 @@ fn hostile_files_are_refused_quickly() {
         ("aliases of a long text", wide_bomb, "aliases make the file too large or too deep here"),
         ("copies", count_bomb, "more than 65536 copies in the file"),
         ("unknown replicas", strangers, "unknown replica \"gpu-numbers-1\" (did you mean"),
-        ("many secrets", secrets, "a replica url must begin with http://"),
+        ("many secrets", secrets, "a replica url must begin with http:// or https://"),
         ("many keys", keys, "unknown key \"k0\" in the configuration"),
         ("deep flow", "[".repeat(100_000), "invalid yaml: recursion limit exceeded"),
         ("deep blocks", "- ".repeat(100_000), "invalid yaml: recursion limit exceeded"),

@@ -64,7 +64,7 @@ fn the_environment_and_files_of_the_process_are_read() {
     std::fs::remove_file(&path).unwrap();
     let secret = config.endpoints[0].variants[0].replicas[0].api_key.clone().unwrap();
     assert_eq!(secret.expose(), "sk-1", "the end of the line is no part of it");
-    let folder = ProcessSecrets.file("/").unwrap_err();
+    let folder = ProcessSecrets.file("/", 10).unwrap_err();
     assert_eq!(folder, "cannot read the file /: not a regular file");
 }
 

@@ -3,6 +3,9 @@
 //! Draining: readiness says no at once; after `drain_delay_ms` (for load balancers to notice) connections are refused;
 //! requests under way go on for at most `drain_ms`.
 
+mod room;
+mod stall;
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -17,10 +20,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use prometheus_client::metrics::gauge::Gauge;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use self::room::Room;
+use self::stall::Watched;
 
 use crate::config::Config;
 use crate::gateway::Gateway;
@@ -32,6 +39,8 @@ use crate::{admin, request};
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Requests at a time on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
+/// Connections to the admin port at a time.
+const ADMIN_CONNECTIONS_MAX: usize = 1_024;
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -49,6 +58,13 @@ struct Listening {
     /// Dropping it closes the listener.
     stop: oneshot::Sender<()>,
     accepting: JoinHandle<GracefulShutdown>,
+}
+
+/// Which of the two ports.
+#[derive(Clone, Copy, Debug)]
+enum Port {
+    Data,
+    Admin,
 }
 
 /// What a client's connection may do.
@@ -77,8 +93,9 @@ impl Running {
         let admin = bind(config.admin, "admin").await?;
         let limits = ConnectionLimits::of(&config);
         let gateway = Gateway::start(config);
-        let data = listen(data, limits, gateway.clone(), request::serve)?;
-        let admin = listen(admin, limits, gateway.clone(), admin::serve)?;
+        let room = Room::new(gateway.telemetry().client_connections.clone());
+        let data = listen(data, limits, room, Port::Data, gateway.clone(), request::serve)?;
+        let admin = listen(admin, limits, Room::new(Gauge::default()), Port::Admin, gateway.clone(), admin::serve)?;
         Ok(Self { gateway, data, admin })
     }
 
@@ -127,6 +144,8 @@ async fn bind(address: SocketAddr, setting: &str) -> io::Result<TcpListener> {
 fn listen<F, A>(
     listener: TcpListener,
     limits: ConnectionLimits,
+    room: Room,
+    port: Port,
     gateway: Arc<Gateway>,
     answer: F,
 ) -> io::Result<Listening>
@@ -136,7 +155,7 @@ where
 {
     let address = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel();
-    let accepting = tokio::spawn(accept(listener, stopped, limits, gateway, answer));
+    let accepting = tokio::spawn(accept((listener, stopped), limits, (room, port), gateway, answer));
     Ok(Listening { address, stop, accepting })
 }
 
@@ -165,9 +184,9 @@ async fn never_asks(idle: Duration, has_asked: Arc<AtomicBool>) {
 }
 
 async fn accept<F, A>(
-    listener: TcpListener,
-    mut stopped: oneshot::Receiver<()>,
+    (listener, mut stopped): (TcpListener, oneshot::Receiver<()>),
     limits: ConnectionLimits,
+    (room, port): (Room, Port),
     gateway: Arc<Gateway>,
     answer: F,
 ) -> GracefulShutdown
@@ -178,13 +197,21 @@ where
     let open = GracefulShutdown::new();
     let http = http(limits);
     loop {
+        let connections_max = match port {
+            Port::Data => gateway.snapshot().config.limits.connections_max,
+            Port::Admin => ADMIN_CONNECTIONS_MAX,
+        };
+        let accepted = async {
+            let place = room.enter(connections_max).await;
+            (listener.accept().await, place)
+        };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accepted => accepted,
             _ = &mut stopped => return open,
         };
-        let socket = match accepted {
-            Ok((socket, _)) => socket,
-            Err(error) => {
+        let (socket, place) = match accepted {
+            (Ok((socket, _)), place) => (socket, place),
+            (Err(error), _) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -193,6 +220,7 @@ where
         // Streams are many small writes; waiting to merge them would cost 40 ms each.
         let _ = socket.set_nodelay(true);
         let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+        let stall = Duration::from_millis(gateway.snapshot().config.timeouts.client_stall_ms);
         let gateway = gateway.clone();
         let has_asked = Arc::new(AtomicBool::new(false));
         let give_up = never_asks(limits.idle, has_asked.clone());
@@ -201,8 +229,10 @@ where
             let answer = answer(gateway.clone(), request);
             async move { Ok::<_, Infallible>(answer.await) }
         });
-        let connection = open.watch(http.serve_connection(TokioIo::new(socket), service).into_owned());
+        let socket = TokioIo::new(Watched::new(socket, stall));
+        let connection = open.watch(http.serve_connection(socket, service).into_owned());
         tokio::spawn(async move {
+            let _place = place;
             tokio::select! {
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(%error, "connection ended");
