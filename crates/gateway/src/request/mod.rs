@@ -20,9 +20,9 @@ mod refusal;
 mod send;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 
 use self::call::{Call, Inference};
@@ -42,7 +42,7 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> 
     let api = call.api(request.uri().path());
     let answer = match call {
         Call::Probe(probe) => Ok(gateway.probe(probe)),
-        Call::Models => models::list(&snapshot).await,
+        Call::Models => Box::pin(models::list(&snapshot)).await,
         Call::Inference(inference) => infer(&gateway, &snapshot, inference, request, arrived).await,
         Call::WrongMethod { allowed } => Err(Refusal::wrong_method(allowed)),
         Call::Unknown => Err(Refusal::unknown_path(request.uri().path())),
@@ -79,7 +79,12 @@ async fn infer(
         opens_session: params.opens_session,
         arrived,
     };
-    errand.run().await
+    let answer = errand.run().await?;
+    if head.version == Version::HTTP_2 {
+        let limit = Duration::from_millis(snapshot.config.timeouts.client_stall_ms);
+        return Ok(answer.map(|body| body.watched(limit)));
+    }
+    Ok(answer)
 }
 
 /// The endpoint a request is for: named by its path, or by the model in its body.

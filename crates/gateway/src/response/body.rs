@@ -2,11 +2,13 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
+use super::patience::Watched;
 use super::relay::Relay;
 
 /// Why a body cannot be given to its end.
@@ -19,12 +21,22 @@ pub(crate) enum ResponseBody {
     Full(Full<Bytes>),
     /// Still arriving. Boxed, since most of it is state that answers of our own do not have.
     Relay(Box<Relay>),
+    /// Still arriving, and given up when it is left unread.
+    Watched(Watched),
 }
 
 impl ResponseBody {
     /// A complete body.
     pub(crate) fn full(text: impl Into<Bytes>) -> Self {
         Self::Full(Full::new(text.into()))
+    }
+
+    /// Given up when it is left unread for `limit`, where it is not complete.
+    pub(crate) fn watched(self, limit: Duration) -> Self {
+        match self {
+            Self::Relay(relay) if !relay.is_end_stream() => Self::Watched(Watched::new(relay, limit)),
+            body => body,
+        }
     }
 }
 
@@ -36,6 +48,7 @@ impl Body for ResponseBody {
         match self.get_mut() {
             Self::Full(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
             Self::Relay(relay) => relay.poll_frame(cx),
+            Self::Watched(watched) => watched.poll_frame(cx),
         }
     }
 
@@ -43,6 +56,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(body) => body.is_end_stream(),
             Self::Relay(relay) => relay.is_end_stream(),
+            Self::Watched(watched) => watched.is_end_stream(),
         }
     }
 
@@ -50,6 +64,7 @@ impl Body for ResponseBody {
         match self {
             Self::Full(body) => body.size_hint(),
             Self::Relay(relay) => relay.size_hint(),
+            Self::Watched(watched) => watched.size_hint(),
         }
     }
 }

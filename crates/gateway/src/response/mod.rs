@@ -3,4 +3,5 @@
 pub(crate) mod body;
 pub(crate) mod exchange;
 mod observer;
+mod patience;
 pub(crate) mod relay;

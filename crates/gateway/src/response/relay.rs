@@ -55,7 +55,7 @@ pub(crate) async fn answer(
     head.version = Version::HTTP_11;
     if call.api == Api::SageMaker {
         if !head.status.is_success() {
-            return model_error(head, body, exchange).await;
+            return Box::pin(model_error(head, body, exchange)).await;
         }
         let is_eventstream = call.streams;
         let headers = native_headers(&head.headers, &exchange, is_eventstream);

@@ -151,7 +151,11 @@ impl Origin {
         first_byte: Duration,
     ) -> Result<Response<Answer>, SendError> {
         let answer = async {
-            if self.http2 { self.shared.send(&self.connector, request).await } else { self.send_alone(request).await }
+            if self.http2 {
+                Box::pin(self.shared.send(&self.connector, request)).await
+            } else {
+                self.send_alone(request).await
+            }
         };
         match tokio::time::timeout(first_byte, answer).await {
             Ok(Ok(response)) if response.status().is_informational() => Err(SendError::Upgrade),
@@ -163,11 +167,13 @@ impl Origin {
     /// On an HTTP/1.1 connection of its own.
     async fn send_alone(self: &Arc<Self>, request: Outgoing<'_>) -> Result<Response<Answer>, SendError> {
         let request = request.into_h1(&self.host);
-        let kept = self.take();
-        let was_kept = kept.as_ref().is_some_and(|kept| kept.since.elapsed() >= KEPT_UNUSED);
+        let now = Instant::now();
+        let kept = self.take(now);
+        let was_kept = kept.as_ref().is_some_and(|kept| now.duration_since(kept.since) >= KEPT_UNUSED);
         let connection = match kept {
             Some(kept) => kept.connection,
-            None => h1::Connection::new(self.connector.connect().await.map_err(SendError::Connect)?),
+            // Boxed, as whatever is not on the usual path: a request's state is moved about, and should be small.
+            None => h1::Connection::new(Box::pin(self.connector.connect()).await.map_err(SendError::Connect)?),
         };
         match connection.exchange(request).await {
             Ok(response) => Ok(response.map(|body| Answer::alone(body, self))),
@@ -177,18 +183,18 @@ impl Origin {
     }
 
     /// A kept connection that is still good: the one that was used last, so that those that are not needed grow old.
-    fn take(&self) -> Option<Kept> {
+    fn take(&self, now: Instant) -> Option<Kept> {
         let mut idle = self.idle.lock();
         while let Some(kept) = idle.kept.pop() {
-            if self.is_good(&kept) {
+            if self.is_good(&kept, now) {
                 return Some(kept);
             }
         }
         None
     }
 
-    fn is_good(&self, kept: &Kept) -> bool {
-        kept.since.elapsed() < self.pool_idle && kept.connection.stream().is_quiet()
+    fn is_good(&self, kept: &Kept, now: Instant) -> bool {
+        now.duration_since(kept.since) < self.pool_idle && kept.connection.stream().is_quiet()
     }
 
     /// Keeps a connection for the next request.
@@ -209,8 +215,8 @@ async fn sweep(origin: Weak<Origin>, pool_idle: Duration) {
     loop {
         tokio::time::sleep((pool_idle / SWEEPS).max(SWEEP_MIN)).await;
         let Some(origin) = origin.upgrade() else { return };
-        let mut idle = origin.idle.lock();
-        idle.kept.retain(|kept| origin.is_good(kept));
+        let (mut idle, now) = (origin.idle.lock(), Instant::now());
+        idle.kept.retain(|kept| origin.is_good(kept, now));
         if idle.kept.is_empty() {
             idle.is_swept = false;
             return;

@@ -111,6 +111,29 @@ async fn streams_on_one_connection_do_not_wait_for_one_that_is_not_read() {
     gateway.is_at_rest().await;
 }
 
+/// Its connection is in use all the while, so only the stream itself can be given up.
+#[tokio::test]
+async fn a_stream_that_is_left_unread_for_too_long_gives_its_place_up_and_no_other_is_harmed() {
+    let flood = "x".repeat(8 << 20);
+    let script = move |arrived: &Arrived| match arrived.body.len() {
+        0..100 => Reply::stream([&*content("one"), DONE]),
+        _ => Reply::chunked("text/plain").chunk(&flood).end(),
+    };
+    let upstream = Upstream::start(script).await;
+    let settings = format!("timeouts: {{client_stall_ms: 100}}\n{}", replicas(&[&upstream]));
+    let gateway = Gateway::start(&settings).await;
+    let mut client = Client::connect(gateway.address()).await;
+    let unread = client.ask(chat(&"x".repeat(200))).await;
+    until("it is given up", async || {
+        let answer = client.ask(streamed_chat("hi")).await;
+        assert_eq!(soon(answer.collect()).await.unwrap().to_bytes(), [content("one"), DONE.to_owned()].concat());
+        gateway.metrics().await.sum("kvroute_requests_total", &["outcome=\"client_gone\""]) == 1.0
+    })
+    .await;
+    assert!(soon(unread.collect()).await.is_err(), "the client can see that it is not complete");
+    gateway.is_at_rest().await;
+}
+
 #[tokio::test]
 async fn many_streams_are_open_on_one_connection_and_each_is_counted() {
     const STREAMS: usize = 300;
