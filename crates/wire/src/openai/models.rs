@@ -112,13 +112,24 @@ fn read_list(body: &[u8], body_bytes_max: usize) -> Result<Vec<(String, &RawValu
     if body.len() > body_bytes_max {
         return Err(RefusedReason::TooLong);
     }
+    if !is_object(body) {
+        return Err(RefusedReason::NotAList);
+    }
     let list: List<'_> = serde_json::from_slice(body).map_err(|_| RefusedReason::NotAList)?;
     let mut entries = Vec::with_capacity(list.data.len());
     for raw in list.data {
+        if !is_object(raw.get().as_bytes()) {
+            return Err(RefusedReason::NotAList);
+        }
         let entry: Entry = serde_json::from_str(raw.get()).map_err(|_| RefusedReason::NotAList)?;
         entries.push((entry.id, raw));
     }
     Ok(entries)
+}
+
+/// Whether JSON is an object. A struct's members are taken from an array too, in their order, if nobody asks.
+fn is_object(json: &[u8]) -> bool {
+    json.trim_ascii_start().starts_with(b"{")
 }
 
 #[cfg(test)]
@@ -145,7 +156,17 @@ mod tests {
     #[test]
     fn a_replica_that_cannot_be_read_is_left_out_and_told() {
         let good = r#"{"data":[{"id":"a"}]}"#;
-        for bad in ["", "<html>", "[]", "{}", r#"{"data":{}}"#, r#"{"data":[{"id":7}]}"#, r#"{"data":[null]}"#] {
+        for bad in [
+            "",
+            "<html>",
+            "[]",
+            "{}",
+            r#"{"data":{}}"#,
+            r#"{"data":[{"id":7}]}"#,
+            r#"{"data":[null]}"#,
+            r#"[[{"id":"b"}]]"#,
+            r#"{"data":[["b"]]}"#,
+        ] {
             let merged = merge(&[bad, good]);
             assert_eq!(merged.body, &br#"{"object":"list","data":[{"id":"a"}]}"#[..], "{bad}");
             assert_eq!(merged.refused, [Refused { replica: 0, reason: RefusedReason::NotAList }], "{bad}");
