@@ -24,6 +24,8 @@ pub(crate) enum Footing {
     RealEngine,
     /// The product's own code, nothing modelled, the same result on every machine.
     Exact,
+    /// Clocks and sizes: the real gateway and real HTTP, nothing modelled. Other machines give other numbers.
+    Machine,
 }
 
 /// A named number.
@@ -89,6 +91,7 @@ impl Footing {
             Self::Simulated => "simulated",
             Self::RealEngine => "real engine",
             Self::Exact => "exact",
+            Self::Machine => "this machine",
         }
     }
 }

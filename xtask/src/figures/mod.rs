@@ -7,10 +7,13 @@
 mod demo;
 mod figure;
 mod forwarding;
+mod gateway;
+mod http;
 mod llamacpp;
 mod machine;
 mod page;
 mod placement;
+mod process;
 mod report;
 
 use std::process::ExitCode;
@@ -23,7 +26,8 @@ use crate::say::{note, say};
 use crate::workspace::Workspace;
 
 /// Everything that can be measured, quickest first.
-const SOURCES: [Source; 4] = [placement::SOURCE, forwarding::SOURCE, llamacpp::SOURCE, demo::SOURCE];
+const SOURCES: [Source; 5] =
+    [placement::SOURCE, forwarding::SOURCE, llamacpp::SOURCE, demo::SOURCE, gateway::proxy::SOURCE];
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code 1 when a figure fails its bar or cannot be measured.")]

@@ -23,7 +23,8 @@ Every number that the project promises, as it was measured last. This page is wr
 `cargo xtask figures --write`; `cargo xtask figures` measures again and prints.
 
 *simulated*: the real gateway and real HTTP, engines with modelled latencies. *real engine*: llama.cpp computes.
-*exact*: the product's own code, the same on every machine. A figure without a bar only informs.
+*exact*: the product's own code, the same on every machine. *this machine*: timed or weighed, nothing modelled; another
+machine gives other numbers, though ratios of one run should agree. A figure without a bar only informs.
 ";
 
 /// Puts the groups that were measured into the page.
