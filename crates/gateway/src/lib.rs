@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`config`] | one YAML file -> checked configuration |
 //! | `request` | the path of a request, top to bottom |
+//! | [`scan`] | a body's bytes -> its fields and the hashes of its prompt |
 //! | `response` | the answer on its way, and what is learned from it |
 //! | `upstream` | replicas' addresses, connections, bodies towards them |
 //! | `snapshot` | what is in force: configuration, fleet, addresses; how the next one is made |
@@ -25,6 +26,7 @@ mod models;
 mod monitor;
 mod request;
 mod response;
+pub mod scan;
 pub mod server;
 mod snapshot;
 pub mod telemetry;

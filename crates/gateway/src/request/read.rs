@@ -5,14 +5,15 @@ use std::time::Duration;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use kvroute_core::prompt::{Prompt, PromptHasher};
-use kvroute_wire::request::{Dialect, Fields, Limits, MEDIA_END, Outcome, PromptSink, RequestScanner, Scan};
+use kvroute_core::prompt::Prompt;
+use kvroute_wire::request::{Dialect, Fields, Outcome, Scan};
 use tokio::time::Instant;
 
 use super::Refusal;
 use super::call::BodyShape;
 use super::held::Held;
 use crate::gateway::Gateway;
+use crate::scan::BodyScanner;
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
 
@@ -79,12 +80,7 @@ pub(crate) async fn body(
         }
         return Err(Refusal::body_too_large(bytes_max));
     }
-    let mut scanner = is_scannable(headers).then(|| {
-        // What waits for a system text that comes last is worth no more room than the hasher takes.
-        let waiting_bytes_max = snapshot.prompt.bytes_max();
-        let limits = Limits { waiting_bytes_max, ..Limits::default() };
-        RequestScanner::for_dialect(dialect, HashingSink(Box::new(PromptHasher::new(snapshot.prompt.clone()))), limits)
-    });
+    let mut scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt));
     let mut pieces = Pieces::default();
     let mut held = Held::none_of(&gateway.telemetry().bodies_bytes);
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
@@ -114,8 +110,8 @@ pub(crate) async fn body(
             deadline = Instant::now() + idle;
         }
     }
-    let (scan, prompt) = match scanner.map(RequestScanner::finish) {
-        Some((scan, sink)) => (Some(scan), sink.0.finish()),
+    let (scan, prompt) = match scanner.map(BodyScanner::finish) {
+        Some((scan, prompt)) => (Some(scan), prompt),
         None => (None, Prompt::default()),
     };
     let mut received = Received { pieces: pieces.complete(), scan, _held: held, prompt };
@@ -149,37 +145,4 @@ fn is_scannable(headers: &HeaderMap) -> bool {
         && !binary
             .iter()
             .any(|kind| media_type.len() >= kind.len() && media_type[..kind.len()].eq_ignore_ascii_case(kind))
-}
-
-/// Hashes what the scanner finds. Boxed: its block would be moved about with the request's state.
-struct HashingSink(Box<PromptHasher>);
-
-impl PromptSink for HashingSink {
-    fn segment(&mut self, role: &[u8]) {
-        self.0.segment(role);
-    }
-
-    fn text(&mut self, bytes: &[u8]) {
-        self.0.text(bytes);
-    }
-
-    fn token_ids(&mut self, ids: &[u32]) {
-        self.0.token_ids(ids);
-    }
-
-    fn media(&mut self, bytes: &[u8]) {
-        match bytes.split_last() {
-            Some((&MEDIA_END, rest)) => {
-                self.0.media(rest);
-                self.0.end_media();
-            }
-            _ => self.0.media(bytes),
-        }
-    }
-
-    fn end_segment(&mut self) {}
-
-    fn is_full(&self) -> bool {
-        self.0.is_full()
-    }
 }
