@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::docs;
 use crate::e2e::Ready;
+use crate::figures;
 use crate::say::{note, say};
 use crate::step::Finished;
 use crate::tally::Tally;
@@ -17,12 +18,13 @@ use crate::workspace::Workspace;
 /// What tests add to a sum that outlives their failure.
 type Steps = fn(&Workspace, &mut Tally) -> Result<()>;
 
-/// Rust tests, generated documents, then the end-to-end tests.
+/// Rust tests, generated documents, the instruction budget, then the end-to-end tests.
 pub(crate) fn everything(workspace: &Workspace) -> ExitCode {
     close(workspace, |workspace, tally| {
         rust(workspace, tally)?;
         docs::check(workspace)?;
         *tally += Tally::ONE_PASSED;
+        *tally += figures::instruction_budget(workspace)?;
         clients_and_engines(workspace, tally)
     })
 }

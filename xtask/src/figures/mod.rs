@@ -21,13 +21,22 @@ use std::process::ExitCode;
 use anyhow::{Result, bail, ensure};
 
 use self::figure::{Figure, Measured, Reading, Source};
+pub(crate) use self::gateway::cost::budget as instruction_budget;
 use self::machine::Machine;
 use crate::say::{note, say};
 use crate::workspace::Workspace;
 
 /// Everything that can be measured, quickest first.
-const SOURCES: [Source; 5] =
-    [placement::SOURCE, forwarding::SOURCE, llamacpp::SOURCE, demo::SOURCE, gateway::proxy::SOURCE];
+const SOURCES: [Source; 8] = [
+    placement::SOURCE,
+    forwarding::SOURCE,
+    gateway::search::SOURCE,
+    gateway::cost::SOURCE,
+    gateway::memory::SOURCE,
+    gateway::proxy::SOURCE,
+    llamacpp::SOURCE,
+    demo::SOURCE,
+];
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code 1 when a figure fails its bar or cannot be measured.")]

@@ -1,4 +1,8 @@
 //! The group `gateway`: what it costs to have kvroute in between, and that it keeps its books.
 
+pub(crate) mod cost;
+mod decision;
+pub(super) mod memory;
 mod programs;
 pub(super) mod proxy;
+pub(super) mod search;
