@@ -4,6 +4,7 @@
 //! share a [`Source`]: a file here and an entry in [`SOURCES`]. A source that cannot measure does not stop the others,
 //! but its figures do not hold.
 
+mod answer;
 mod demo;
 mod figure;
 mod forwarding;
@@ -27,13 +28,14 @@ use crate::say::{note, say};
 use crate::workspace::Workspace;
 
 /// Everything that can be measured, quickest first.
-const SOURCES: [Source; 8] = [
+const SOURCES: [Source; 9] = [
     placement::SOURCE,
     forwarding::SOURCE,
     gateway::search::SOURCE,
     gateway::cost::SOURCE,
     gateway::memory::SOURCE,
     gateway::proxy::SOURCE,
+    gateway::storm::SOURCE,
     llamacpp::SOURCE,
     demo::SOURCE,
 ];

@@ -37,6 +37,8 @@ pub(crate) struct Gateway {
     pub(crate) process: Process,
     /// Where clients connect.
     pub(crate) address: SocketAddr,
+    /// Where metrics and duties are.
+    pub(crate) admin: SocketAddr,
 }
 
 impl Bench {
@@ -75,7 +77,7 @@ impl Bench {
         let config = self.write(&format!("{name}.yaml"), &format!("listen: {address}\nadmin: {admin}\n{settings}"))?;
         let mut process = self.start(name, binary, &["serve".as_ref(), "--config".as_ref(), config.as_ref()])?;
         process.wait_until_ready(admin, "/readyz")?;
-        Ok(Gateway { process, address })
+        Ok(Gateway { process, address, admin })
     }
 }
 
@@ -100,12 +102,17 @@ impl Process {
         }
         Ok(())
     }
+
+    /// Kills it, with no time to end well.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

@@ -2,7 +2,9 @@
 
 pub(crate) mod cost;
 mod decision;
+mod engines;
 pub(super) mod memory;
 mod programs;
 pub(super) mod proxy;
 pub(super) mod search;
+pub(super) mod storm;

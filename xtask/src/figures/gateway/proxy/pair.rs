@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::super::super::http::free_addresses;
 use super::super::super::process::{Bench, Process};
+use super::super::engines;
 
 const NGINX: &str = include_str!("nginx.conf");
 
@@ -47,8 +48,7 @@ impl Pair {
         process.wait_until_ready(address, "/health")?;
         let nginx = Proxy { name: "nginx", address, process };
 
-        let urls: Vec<String> = replicas.iter().map(|replica| format!("'http://{replica}'")).collect();
-        let gateway = bench.gateway(kvroute, "kvroute", &format!("replicas: [{}]\n", urls.join(", ")))?;
+        let gateway = bench.gateway(kvroute, "kvroute", &engines::replicas(replicas))?;
         let kvroute = Proxy { name: "kvroute", address: gateway.address, process: gateway.process };
         Ok(Self { nginx, kvroute })
     }
