@@ -28,13 +28,14 @@ use crate::say::{note, say};
 use crate::workspace::Workspace;
 
 /// Everything that can be measured, quickest first.
-const SOURCES: [Source; 9] = [
+const SOURCES: [Source; 10] = [
     placement::SOURCE,
     forwarding::SOURCE,
     gateway::search::SOURCE,
     gateway::cost::SOURCE,
     gateway::memory::SOURCE,
     gateway::proxy::SOURCE,
+    gateway::liveness::SOURCE,
     gateway::storm::SOURCE,
     llamacpp::SOURCE,
     demo::SOURCE,

@@ -3,6 +3,7 @@
 pub(crate) mod cost;
 mod decision;
 mod engines;
+pub(super) mod liveness;
 pub(super) mod memory;
 mod programs;
 pub(super) mod proxy;
