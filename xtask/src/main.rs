@@ -8,7 +8,10 @@ mod check;
 mod docs;
 mod e2e;
 mod figures;
+mod fuzz;
+mod machine;
 mod say;
+mod section;
 mod step;
 mod tally;
 mod test;
@@ -40,6 +43,8 @@ enum Habit {
     E2e,
     /// Measure what the project promises: every figure with its bar.
     Figures(figures::Args),
+    /// Feed every parser with what nobody would send, and note the results in docs/reliability.md.
+    Fuzz(fuzz::Args),
     /// Write the documents that are generated from code.
     Docs(docs::Args),
 }
@@ -61,6 +66,7 @@ fn run(habit: &Habit, workspace: &Workspace) -> Result<ExitCode> {
         Habit::Test => Ok(test::everything(workspace)),
         Habit::E2e => Ok(test::end_to_end(workspace)),
         Habit::Figures(args) => figures::run(args, workspace),
+        Habit::Fuzz(args) => fuzz::run(args, workspace),
         Habit::Docs(args) => docs::run(args, workspace),
     }
 }

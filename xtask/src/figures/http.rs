@@ -1,6 +1,6 @@
 //! Plain requests over plain sockets, for measurements that must not depend on what an HTTP library tidies up.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -8,6 +8,9 @@ use anyhow::{Context, Result};
 
 /// How long anything on loopback may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Above every body that is sent here; a head that declares more is a fault of the gateway.
+const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// Ports that nobody listens on, no two alike.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
@@ -45,6 +48,30 @@ pub(crate) fn exchange(address: SocketAddr, method: &str, path: &str, body: &str
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Reads a request to its end; gives its method and its body. `None` once there are no more.
+pub(crate) fn read_request(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let method = line.split(' ').next().unwrap_or_default().to_owned();
+    let mut body_bytes = 0;
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            body_bytes = value.trim().parse().unwrap_or(0).min(BODY_BYTES_MAX);
+        }
+    }
+    let mut body = Vec::new();
+    reader.take(body_bytes).read_to_end(&mut body)?;
+    if (body.len() as u64) < body_bytes {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Some((method, body)))
 }
 
 /// Whether an answer's status is 200.

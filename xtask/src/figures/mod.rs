@@ -11,7 +11,6 @@ mod forwarding;
 mod gateway;
 mod http;
 mod llamacpp;
-mod machine;
 mod page;
 mod placement;
 mod process;
@@ -21,9 +20,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 
+pub(crate) use self::figure::count;
 use self::figure::{Figure, Measured, Reading, Source};
 pub(crate) use self::gateway::cost::budget as instruction_budget;
-use self::machine::Machine;
+use crate::machine::Machine;
 use crate::say::{note, say};
 use crate::workspace::Workspace;
 

@@ -10,8 +10,9 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use super::figure::Measured;
-use super::machine::Machine;
+use crate::machine::Machine;
 use crate::say::note;
+use crate::section;
 use crate::workspace::Workspace;
 
 const PAGE: &str = "docs/benchmarks.md";
@@ -30,16 +31,22 @@ machine gives other numbers, though ratios of one run should agree. A figure wit
 /// Puts the groups that were measured into the page.
 pub(crate) fn write(workspace: &Workspace, measured: &[Measured], machine: &Machine) -> Result<()> {
     let path = workspace.root.join(PAGE);
-    let mut page = fs::read_to_string(&path).unwrap_or_else(|_| INTRODUCTION.to_owned());
+    let mut page = with_introduction(&fs::read_to_string(&path).unwrap_or_default());
     let groups: BTreeSet<&str> = measured.iter().map(|measured| measured.figure.group).collect();
     for group in groups {
         let members = measured.iter().filter(|measured| measured.figure.group == group);
-        page = put(&page, group, &section(group, members, machine));
+        page = section::put(&page, group, &section(group, members, machine));
     }
     fs::create_dir_all(workspace.root.join("docs")).context("cannot make docs")?;
     fs::write(&path, page).with_context(|| format!("cannot write {PAGE}"))?;
     note!("wrote {PAGE}");
     Ok(())
+}
+
+/// The page with its groups and these words before them, whatever stood there.
+fn with_introduction(page: &str) -> String {
+    let groups = page.find("<!-- ").map(|from| &page[from..]);
+    groups.map_or_else(|| INTRODUCTION.to_owned(), |groups| format!("{INTRODUCTION}\n{groups}"))
 }
 
 fn section<'a>(group: &str, members: impl Iterator<Item = &'a Measured>, machine: &Machine) -> String {
@@ -66,29 +73,17 @@ fn section<'a>(group: &str, members: impl Iterator<Item = &'a Measured>, machine
     text
 }
 
-/// The page with the group's section replaced, or added at the end.
-fn put(page: &str, group: &str, section: &str) -> String {
-    let (begin, end) = (format!("<!-- {group} -->\n"), format!("<!-- /{group} -->\n"));
-    let section = format!("{begin}{section}{end}");
-    let place = page.find(&begin).and_then(|from| Some((from, from + page[from..].find(&end)? + end.len())));
-    match place {
-        Some((from, to)) => format!("{}{section}{}", &page[..from], &page[to..]),
-        None => format!("{}\n\n{section}", page.trim_end()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::report::tests::{machine, two};
     use super::*;
 
     #[test]
-    fn a_group_is_replaced_where_it_stands_and_the_others_stay() {
-        let page = put(&put("# Title\n", "slice", "old\n"), "router", "theirs\n");
-        assert_eq!(
-            put(&page, "slice", "new\n"),
-            "# Title\n\n<!-- slice -->\nnew\n<!-- /slice -->\n\n<!-- router -->\ntheirs\n<!-- /router -->\n"
-        );
+    fn the_introduction_is_the_one_of_today_and_every_group_stays() {
+        let page = "# Old title\n\nOld words.\n\n<!-- slice -->\ntheirs\n<!-- /slice -->\n";
+        let groups = "\n<!-- slice -->\ntheirs\n<!-- /slice -->\n";
+        assert_eq!(with_introduction(page), format!("{INTRODUCTION}{groups}"));
+        assert_eq!(with_introduction(""), INTRODUCTION);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::figure::{Figure, Measured};
-use super::machine::Machine;
+use crate::machine::Machine;
 
 const HEADER: [&str; 6] = ["figure", "value", "unit", "bar", "holds", "measured"];
 

@@ -1,6 +1,6 @@
 //! A replica that answers every request and keeps the body bytes of each POST.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::super::http::read_request;
+
 const ANSWER: &str = r#"{"object": "chat.completion", "choices": []}"#;
-/// Above every case; a head that declares more is a fault of the gateway.
-const BODY_BYTES_MAX: usize = 1 << 20;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A replica on loopback. Its threads end with this program.
@@ -51,22 +51,8 @@ impl Recorder {
 /// Answers one request and closes, so that each connection carries one body.
 fn serve(mut connection: &TcpStream, bodies: &Sender<Vec<u8>>) -> io::Result<()> {
     connection.set_read_timeout(Some(READ_TIMEOUT))?;
-    let mut reader = BufReader::new(connection);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let is_post = line.starts_with("POST ");
-    let mut body_bytes = 0;
-    loop {
-        line.clear();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        if name.eq_ignore_ascii_case("content-length") {
-            body_bytes = value.trim().parse().unwrap_or(0).min(BODY_BYTES_MAX);
-        }
-    }
-    let mut body = vec![0; body_bytes];
-    reader.read_exact(&mut body)?;
-    if is_post {
+    let Some((method, body)) = read_request(&mut BufReader::new(connection))? else { return Ok(()) };
+    if method == "POST" {
         // The receiver is gone when the measurement is over.
         let _ = bodies.send(body);
     }

@@ -1,7 +1,7 @@
 //! Streams of 32 events, one after the other on one connection. The replica writes each event by itself and as fast
 //! as it can, so what passes at once and what waits is up to the proxy.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::super::super::http::{connect, request};
+use super::super::super::http::{connect, read_request, request};
 use super::super::super::process::Bench;
 use super::pair::{Pair, Proxy};
 use super::rounds::{Rounds, median};
@@ -18,8 +18,6 @@ const ROUNDS: usize = 11;
 const STREAMS: usize = 300;
 const EVENTS: usize = 32;
 const PROMPT_BYTES: usize = 2 << 10;
-/// Above every body here.
-const BODY_BYTES_MAX: usize = 1 << 20;
 /// Ends the answer, and nothing before it does.
 const END: &[u8] = b"\r\n0\r\n\r\n";
 
@@ -82,8 +80,8 @@ fn serve(mut connection: &TcpStream) -> io::Result<()> {
     let content = r#"{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "m", "choices": [{"index": 0, "delta": {"content": " word"}, "finish_reason": null}]}"#;
     let (content, done) = (event(content), event("[DONE]"));
     loop {
-        let Some(is_post) = read_request(&mut reader)? else { return Ok(()) };
-        if !is_post {
+        let Some((method, _)) = read_request(&mut reader)? else { return Ok(()) };
+        if method != "POST" {
             connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;
             continue;
         }
@@ -95,24 +93,4 @@ fn serve(mut connection: &TcpStream) -> io::Result<()> {
         connection.write_all(done.as_bytes())?;
         connection.write_all(b"0\r\n\r\n")?;
     }
-}
-
-/// Reads a request to its end; says whether it is a POST. `None` once there are no more.
-fn read_request(reader: &mut impl BufRead) -> io::Result<Option<bool>> {
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
-    let is_post = line.starts_with("POST ");
-    let mut body_bytes = 0;
-    loop {
-        line.clear();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        if name.eq_ignore_ascii_case("content-length") {
-            body_bytes = value.trim().parse().unwrap_or(0).min(BODY_BYTES_MAX);
-        }
-    }
-    io::copy(&mut reader.take(body_bytes as u64), &mut io::sink())?;
-    Ok(Some(is_post))
 }
