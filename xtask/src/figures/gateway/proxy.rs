@@ -86,8 +86,9 @@ fn measure(workspace: &Workspace) -> Result<Vec<Reading>> {
     let cpu = Rounds::run(ROUNDS, &pair, |proxy| {
         let before = programs::cpu_ns(proxy.process.id())?;
         let requests = load(proxy, CONNECTIONS)?.requests;
-        let spent_us = (programs::cpu_ns(proxy.process.id())? - before) as f64 / 1e3;
-        Ok(spent_us / f64::from(requests))
+        // A thread that ended took its time with it.
+        let spent_ns = programs::cpu_ns(proxy.process.id())?.saturating_sub(before);
+        Ok(spent_ns as f64 / 1e3 / f64::from(requests))
     })?;
     let latency = Rounds::run(ROUNDS, &pair, |proxy| Ok(load(proxy, 1)?.p50_us))?;
     Ok(vec![
