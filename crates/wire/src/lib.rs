@@ -8,6 +8,7 @@
 //!
 //! - [`json`]: a resumable push lexer without documents. `request` and `response` stand on it.
 //! - [`request`]: prompt text and routing fields out of a request of any API.
+//! - [`coding`]: plain bytes out of compressed bodies.
 //! - [`rewrite`]: changes to a body that leave every other byte as it was.
 //! - [`response`]: events, content, usage and errors out of answers that are being relayed.
 //! - [`http1`]: requests to replicas, and their answers out of a buffer.
@@ -15,6 +16,7 @@
 //! - [`eventstream`]: frames of AWS event streams, both ways.
 //! - [`sagemaker`]: paths, headers and errors of SageMaker's runtime API.
 
+pub mod coding;
 pub mod eventstream;
 pub mod http1;
 pub mod json;
