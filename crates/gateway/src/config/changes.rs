@@ -194,12 +194,21 @@ impl Diff {
         self.needs_restart("listen", listen, &new.listen);
         self.needs_restart("admin", admin, &new.admin);
         self.set(gateway, "hash_seed", hash_seed, &new.hash_seed, |_| "***".to_owned());
-        let Limits { body_bytes_max, bodies_bytes_max, connections_max, header_bytes_max, prompt_bytes_max } = limits;
+        let Limits {
+            body_bytes_max,
+            bodies_bytes_max,
+            connections_max,
+            header_bytes_max,
+            decompressed_bytes_max,
+            prompt_bytes_max,
+        } = limits;
         let now = &new.limits;
         self.set_shown(gateway, "limits.body_bytes_max", body_bytes_max, &now.body_bytes_max);
         self.set_shown(gateway, "limits.bodies_bytes_max", bodies_bytes_max, &now.bodies_bytes_max);
         self.set_shown(gateway, "limits.connections_max", connections_max, &now.connections_max);
         self.needs_restart("limits.header_bytes_max", header_bytes_max, &now.header_bytes_max);
+        let key = "limits.decompressed_bytes_max";
+        self.set_shown(gateway, key, decompressed_bytes_max, &now.decompressed_bytes_max);
         self.set_shown(gateway, "limits.prompt_bytes_max", prompt_bytes_max, &now.prompt_bytes_max);
         let Timeouts {
             connect_ms,
@@ -244,9 +253,19 @@ impl Diff {
 
     fn endpoint(&mut self, subject: &Subject, old: &Endpoint, new: &Endpoint) {
         // An endpoint's routing only stands in for its variants', which are compared below.
-        let Endpoint { name, models, forward_authorization, routing: _, variants, components, adapters } = old;
+        let Endpoint {
+            name,
+            models,
+            forward_authorization,
+            decompress_requests,
+            routing: _,
+            variants,
+            components,
+            adapters,
+        } = old;
         self.set(subject, "models", models, &new.models, |models| joined(models));
         self.set_shown(subject, "forward_authorization", forward_authorization, &new.forward_authorization);
+        self.set_shown(subject, "decompress_requests", decompress_requests, &new.decompress_requests);
         let endpoint = || name.clone();
         let variant = |v: &Variant| Subject::Variant { endpoint: endpoint(), variant: v.name.clone() };
         self.matched(

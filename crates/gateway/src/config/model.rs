@@ -57,6 +57,8 @@ pub struct Limits {
     /// Largest request head, bytes. 8 KiB (the least that the HTTP server works with) to 1 MiB, default 64 KiB. A change
     /// needs a restart.
     pub header_bytes_max: usize,
+    /// Largest request body once decompressed, bytes; a larger one is answered with 413. 1024 to 1 GiB, default 64 MiB.
+    pub decompressed_bytes_max: usize,
     /// How much of a prompt's text is hashed to tell which replica holds how much of it, bytes. What the metrics say of
     /// hits is judged by this beginning; keys are made of `prefix_length` whatever this is. 1024 to 64 MiB, default 8
     /// KiB: hashing the whole of long prompts would cost more than all else that is done for a request.
@@ -137,6 +139,9 @@ pub struct Endpoint {
     /// Whether the client's `authorization` header reaches the replicas. A replica's `api_key` goes before it. Default
     /// false.
     pub forward_authorization: bool,
+    /// Whether replicas get compressed request bodies decompressed, for engines that read plain bodies only. The plain
+    /// bytes are then in memory until the request is answered. Default false.
+    pub decompress_requests: bool,
     /// What variants without a `routing` of their own use.
     pub routing: Routing,
     /// At least one; names are unique.
@@ -281,6 +286,7 @@ impl Default for Limits {
             bodies_bytes_max: 2 << 30,
             connections_max: 16_384,
             header_bytes_max: 64 << 10,
+            decompressed_bytes_max: 64 << 20,
             prompt_bytes_max: 8 << 10,
         }
     }

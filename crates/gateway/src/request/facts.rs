@@ -70,7 +70,7 @@ pub(crate) fn of(
 fn prefix_key(routing: &config::Routing, api: Api, received: &Received, seed: u64) -> Option<u64> {
     match (api, routing.native_prefix_source) {
         (Api::SageMaker, NativePrefixSource::BodyBytes) => {
-            let beginning = received.pieces.first(routing.prefix_length as usize);
+            let beginning = received.beginning(routing.prefix_length as usize);
             (!beginning.is_empty()).then(|| hash::bytes(&beginning, seed))
         }
         (Api::SageMaker, NativePrefixSource::MessageText) | (Api::OpenAi, _) => {

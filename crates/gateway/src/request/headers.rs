@@ -113,6 +113,12 @@ pub(crate) fn forwarded_native(headers: &HeaderMap, streams: bool, keeps_session
     forwarded
 }
 
+/// Takes out what was true of the bytes that the client sent, and is not of those that are sent in their place.
+pub(crate) fn drop_what_described_the_bytes(headers: &mut Headers<'_>) {
+    let of_the_bytes = ["content-encoding", "content-md5", "content-digest", "digest", "repr-digest"];
+    headers.retain(|(name, _)| !of_the_bytes.contains(&name.as_str()));
+}
+
 /// Calls the body JSON, whatever its client called it: curl calls everything a form.
 pub(crate) fn call_json(headers: &mut Headers<'_>) {
     headers.retain(|(name, _)| **name != CONTENT_TYPE);

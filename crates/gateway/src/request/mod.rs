@@ -18,6 +18,7 @@ mod held;
 mod read;
 mod refusal;
 mod send;
+mod unpack;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,6 +68,10 @@ async fn infer(
     let mut received = read::body(&head.headers, body, call.dialect(), (gateway, snapshot)).await?;
     let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
+    if snapshot.endpoint_config(index).decompress_requests {
+        received.unpack();
+    }
+    received.drop_plain();
     let facts = facts::of(gateway, snapshot, index, &call, &head.headers, &params, &mut received);
     let errand = Errand {
         gateway,

@@ -1,5 +1,6 @@
 //! Reads a request's body, and scans it while it arrives: once it is here, what routing needs is known.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{HeaderMap, header};
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 use super::Refusal;
 use super::call::BodyShape;
 use super::held::Held;
+use super::unpack::{self, Unpacked, Unpacker};
 use crate::gateway::Gateway;
 use crate::scan::BodyScanner;
 use crate::snapshot::Snapshot;
@@ -29,6 +31,10 @@ pub(crate) struct Received {
     scan: Option<Scan>,
     /// Its part of what all bodies may take.
     _held: Held,
+    /// What is in it, where it is compressed.
+    unpacked: Option<Box<Unpacked>>,
+    /// Whether the bytes are others than the client sent.
+    pub(crate) is_changed: bool,
     /// The prompt; empty where it could not be read.
     pub(crate) prompt: Prompt,
 }
@@ -46,7 +52,34 @@ impl Received {
 
     /// Bytes of the prompt's text; of the body, where the text was not read to its end.
     pub(crate) fn prompt_bytes(&self) -> u64 {
-        if self.prompt.is_cut { self.pieces.len() } else { self.prompt.text_bytes }
+        match &self.unpacked {
+            _ if !self.prompt.is_cut => self.prompt.text_bytes,
+            Some(unpacked) => unpacked.bytes,
+            None => self.pieces.len(),
+        }
+    }
+
+    /// The first `n` bytes of the plain body, or all there are.
+    pub(crate) fn beginning(&self, n: usize) -> Cow<'_, [u8]> {
+        match &self.unpacked {
+            Some(unpacked) => unpacked.beginning[..unpacked.beginning.len().min(n)].into(),
+            None => self.pieces.first(n),
+        }
+    }
+
+    /// No change of the body follows that needs its plain bytes.
+    pub(crate) fn drop_plain(&mut self) {
+        if let Some(unpacked) = &mut self.unpacked {
+            unpacked.pieces = None;
+        }
+    }
+
+    /// Makes the body plain, if it is compressed and its plain bytes were kept.
+    pub(crate) fn unpack(&mut self) {
+        if let Some(pieces) = self.unpacked.as_mut().and_then(|unpacked| unpacked.pieces.take()) {
+            self.pieces = pieces;
+            self.is_changed = true;
+        }
     }
 
     /// Why the prompt could not be read, if the body is one that should have had one.
@@ -80,6 +113,13 @@ pub(crate) async fn body(
         }
         return Err(Refusal::body_too_large(bytes_max));
     }
+    let mut unpacker = match unpacker(headers, &body, snapshot) {
+        Ok(unpacker) => unpacker,
+        Err(refusal) => {
+            discard(body);
+            return Err(refusal);
+        }
+    };
     let mut scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt));
     let mut pieces = Pieces::default();
     let mut held = Held::none_of(&gateway.telemetry().bodies_bytes);
@@ -102,8 +142,19 @@ pub(crate) async fn body(
             discard(body);
             return Err(Refusal::bodies_too_large());
         }
-        if let Some(scanner) = &mut scanner {
-            scanner.feed(&piece);
+        let mut scan = |bytes: &[u8]| {
+            if let Some(scanner) = &mut scanner {
+                scanner.feed(bytes);
+            }
+        };
+        match &mut unpacker {
+            None => scan(&piece),
+            Some(unpacker) => {
+                if let Err(refusal) = unpacker.feed(&piece, &mut held, scan).await {
+                    discard(body);
+                    return Err(refusal);
+                }
+            }
         }
         pieces.push(piece);
         if !body.is_end_stream() {
@@ -114,7 +165,8 @@ pub(crate) async fn body(
         Some((scan, prompt)) => (Some(scan), prompt),
         None => (None, Prompt::default()),
     };
-    let mut received = Received { pieces: pieces.complete(), scan, _held: held, prompt };
+    let unpacked = unpacker.map(|unpacker| unpacker.finish()).transpose()?.map(Box::new);
+    let mut received = Received { pieces: pieces.complete(), scan, unpacked, is_changed: false, _held: held, prompt };
     if received.unscanned().is_some() {
         // What was hashed before the fault may be any part of the prompt: not something to route by.
         received.prompt = Prompt::default();
@@ -135,14 +187,23 @@ fn discard(mut body: Incoming) {
     }));
 }
 
+/// What decompresses the body, if it is compressed.
+fn unpacker(headers: &HeaderMap, body: &Incoming, snapshot: &Snapshot) -> Result<Option<Box<Unpacker>>, Refusal> {
+    if !headers.contains_key(header::CONTENT_ENCODING) || body.is_end_stream() {
+        return Ok(None);
+    }
+    let Some(coding) = unpack::coding_of(headers)? else { return Ok(None) };
+    let config = &snapshot.config;
+    let beginning_bytes_max = snapshot.prompt.prefix_lengths.last().map_or(0, |&length| length as usize);
+    // Which endpoint is meant is known once the body has been read.
+    let keeps = config.endpoints.iter().any(|endpoint| endpoint.decompress_requests);
+    Ok(Some(Box::new(Unpacker::new(coding, &config.limits, beginning_bytes_max, keeps))))
+}
+
 /// JSON, or not said to be anything else: boto3 and curl often do not say.
 fn is_scannable(headers: &HeaderMap) -> bool {
-    let is_encoded = headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity");
     let media_type = headers.get(header::CONTENT_TYPE).map_or(&b"application/json"[..], |value| value.as_bytes());
     let media_type = media_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     let binary: [&[u8]; 3] = [b"multipart/form-data", b"application/octet-stream", b"audio/"];
-    !is_encoded
-        && !binary
-            .iter()
-            .any(|kind| media_type.len() >= kind.len() && media_type[..kind.len()].eq_ignore_ascii_case(kind))
+    !binary.iter().any(|kind| media_type.len() >= kind.len() && media_type[..kind.len()].eq_ignore_ascii_case(kind))
 }

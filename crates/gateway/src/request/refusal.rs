@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};
 use kvroute_core::router::NoRoute;
+use kvroute_wire::coding::CodingError;
 use kvroute_wire::openai::ErrorBody;
 use kvroute_wire::sagemaker::{HeaderError, ServiceError, header as names};
 
@@ -13,6 +14,8 @@ use crate::response::body::ResponseBody;
 
 /// What a client is told to wait before it tries again, where waiting may help.
 const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
+/// How bodies may be compressed, for clients that compress otherwise.
+const CODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
 
 /// Why the request is not answered by a replica.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub(crate) enum RefusalKind {
     BodyTooSlow,
     /// The gateway has no room for its body.
     Overloaded,
+    /// The body is compressed in a way that is not known.
+    UnknownCoding,
     /// Nothing can take the request now.
     Unavailable,
     /// The connection to the replica was lost before its answer.
@@ -62,6 +67,9 @@ impl RefusalKind {
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "body_too_large"),
             Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "body_too_slow"),
             Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "overloaded"),
+            Self::UnknownCoding => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error", "unknown_content_encoding")
+            }
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_replica"),
             Self::Lost => (StatusCode::BAD_GATEWAY, "server_error", "replica_lost"),
             Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "server_error", "replica_timeout"),
@@ -76,6 +84,7 @@ impl RefusalKind {
             | Self::UnknownModel
             | Self::UnknownName
             | Self::BodyTooSlow
+            | Self::UnknownCoding
             | Self::BodyTooLarge => ServiceError::ValidationError { message },
             Self::Overloaded | Self::Unavailable => ServiceError::ServiceUnavailable { message },
             // SageMaker blames the model where its container does not answer; there is no status to report.
@@ -150,6 +159,7 @@ impl Refusal {
             RefusalKind::BodyTooLarge | RefusalKind::BodyTooSlow => {
                 drop(headers.insert(header::CONNECTION, HeaderValue::from_static("close")));
             }
+            RefusalKind::UnknownCoding => drop(headers.insert(header::ACCEPT_ENCODING, CODINGS)),
             _ => {}
         }
         response
@@ -207,6 +217,23 @@ impl Refusal {
     pub(crate) fn bodies_too_large() -> Self {
         let message = "the bodies of all requests together take as much memory as they may, try again later";
         Self::new(RefusalKind::Overloaded, message)
+    }
+
+    pub(crate) fn unpacked_too_large(bytes_max: u64) -> Self {
+        let message = format!(
+            "the body is larger than {bytes_max} bytes decompressed, the limit `limits.decompressed_bytes_max`"
+        );
+        Self::new(RefusalKind::BodyTooLarge, message)
+    }
+
+    pub(crate) fn unknown_coding() -> Self {
+        let message =
+            "the body is compressed in a way that is not known; use one of gzip, deflate, br and zstd, or none";
+        Self::new(RefusalKind::UnknownCoding, message)
+    }
+
+    pub(crate) fn bad_coding(error: CodingError) -> Self {
+        Self::new(RefusalKind::Invalid, format!("the body cannot be read as its content-encoding says: {error}"))
     }
 
     pub(crate) fn body_too_slow(idle: Duration) -> Self {

@@ -184,6 +184,9 @@ impl Errand<'_> {
             // The body's shape chose the path, so JSON it is.
             headers::call_json(&mut headers);
         }
+        if self.received.is_changed {
+            headers::drop_what_described_the_bytes(&mut headers);
+        }
         if let Some(key) = &target.authorization {
             headers::authorize(&mut headers, key);
         }

@@ -8,6 +8,7 @@ mod bounds;
 mod breaker;
 mod broken_streams;
 mod bytes_through;
+mod compressed;
 mod copies;
 mod disconnect_storm;
 mod draining;

@@ -42,6 +42,7 @@ impl Endpoints {
         let name = name.unwrap_or_default();
         let models = fields.get("models").map(|node| self.models(node, &name, context.report)).unwrap_or_default();
         let forward_authorization = fields.boolean("forward_authorization", false, context.report);
+        let decompress_requests = fields.boolean("decompress_requests", false, context.report);
         let routing_node = fields.get("routing");
         let routing = routing(routing_node, inherited, context.report);
         let mut roster = Roster::new();
@@ -51,7 +52,16 @@ impl Endpoints {
         let adapters = fields.get("adapters").map(|node| components.adapters(node, context)).unwrap_or_default();
         fields.finish(context.report);
         warn_unused(routing_node, variants.iter().any(|v| v.routing.uses_prefix()), context.report);
-        Some(Endpoint { name, models, forward_authorization, routing, variants, components: listed, adapters })
+        Some(Endpoint {
+            name,
+            models,
+            forward_authorization,
+            decompress_requests,
+            routing,
+            variants,
+            components: listed,
+            adapters,
+        })
     }
 
     /// Served model names, unique in the endpoint. A name of another endpoint is legal, since SageMaker's API names the
@@ -85,6 +95,7 @@ pub(super) fn short_form(node: &Node, routing: &Routing, context: &mut Context<'
         name: ENDPOINT_NAME_DEFAULT.to_owned(),
         models: Vec::new(),
         forward_authorization: false,
+        decompress_requests: false,
         routing: routing.clone(),
         variants: vec![only_variant(node, routing, &mut Roster::new(), context)],
         components: Vec::new(),

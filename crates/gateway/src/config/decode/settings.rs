@@ -75,6 +75,12 @@ pub(super) fn limits(node: Option<&Node>, report: &mut Report<'_>) -> Limits {
         bodies_bytes_max: fields.integer("bodies_bytes_max", default.bodies_bytes_max, 1 << 10..=1 << 40, report),
         connections_max: fields.integer("connections_max", default.connections_max, 1..=1_000_000, report),
         header_bytes_max: fields.integer("header_bytes_max", default.header_bytes_max, 8 << 10..=1 << 20, report),
+        decompressed_bytes_max: fields.integer(
+            "decompressed_bytes_max",
+            default.decompressed_bytes_max,
+            1 << 10..=1 << 30,
+            report,
+        ),
         prompt_bytes_max: fields.integer("prompt_bytes_max", default.prompt_bytes_max, 1 << 10..=64 << 20, report),
     };
     if limits.bodies_bytes_max < limits.body_bytes_max {

@@ -79,6 +79,7 @@ fn every_setting_reaches_the_model() {
         bodies_bytes_max: 4096,
         connections_max: 10,
         header_bytes_max: 8192,
+        decompressed_bytes_max: 4096,
         prompt_bytes_max: 1024,
     };
     assert_eq!(config.limits, limits);
@@ -102,6 +103,7 @@ fn every_setting_reaches_the_model() {
     let [first, second] = &config.endpoints[..] else { panic!("{config:?}") };
     assert_eq!(first.models, ["m-1", "m-2"]);
     assert!(first.forward_authorization && !second.forward_authorization);
+    assert!(first.decompress_requests && !second.decompress_requests);
 
     let canary = &first.variants[1];
     assert_eq!((canary.name.as_str(), canary.weight), ("canary", 0.25));
