@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Limited};
 use kvroute_core::live::Health;
-use kvroute_wire::openai::merge_models;
+use kvroute_wire::openai::{find_model, merge_models};
 use tokio::task::JoinSet;
 
 use crate::request::{Refusal, RefusalKind};
@@ -24,6 +24,23 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The merged list.
 pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Result<Response<ResponseBody>, Refusal> {
+    merged(snapshot).await.map(answer)
+}
+
+/// The entry of one model.
+pub(crate) async fn one(snapshot: &Arc<Snapshot>, id: &str) -> Result<Response<ResponseBody>, Refusal> {
+    let list = merged(snapshot).await?;
+    let entry = find_model(&list, id).ok_or_else(|| Refusal::unknown_model(Some(id)))?;
+    Ok(answer(Bytes::copy_from_slice(entry.as_bytes())))
+}
+
+fn answer(body: Bytes) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::full(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+async fn merged(snapshot: &Arc<Snapshot>) -> Result<Bytes, Refusal> {
     let mut asked = JoinSet::new();
     for (order, (_, _, replica)) in snapshot.replicas().enumerate() {
         if replica.live.health() != Health::Down {
@@ -42,9 +59,7 @@ pub(crate) async fn list(snapshot: &Arc<Snapshot>) -> Result<Response<ResponseBo
         // An empty list would say that there are no models, not that nobody can tell.
         return Err(Refusal::new(RefusalKind::Unavailable, "no replica can tell its models now"));
     }
-    let mut response = Response::new(ResponseBody::full(merged.body));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(response)
+    Ok(merged.body)
 }
 
 async fn ask(target: &Target) -> Option<Bytes> {

@@ -7,7 +7,8 @@
 use std::fmt;
 
 use super::model::{
-    Adapter, Component, Config, Copy, Endpoint, Health, Limits, Replica, ReplicaTls, Routing, Scrape, Timeouts, Variant,
+    Adapter, Component, Config, Copy, Cors, Endpoint, Health, Limits, Replica, ReplicaTls, Routing, Scrape, Timeouts,
+    Variant,
 };
 
 impl Config {
@@ -188,8 +189,18 @@ impl Diff {
     }
 
     fn gateway(&mut self, old: &Config, new: &Config) {
-        let Config { listen, admin, hash_seed, limits, timeouts, replica_tls, health, metrics_scrape, endpoints: _ } =
-            old;
+        let Config {
+            listen,
+            admin,
+            hash_seed,
+            limits,
+            timeouts,
+            replica_tls,
+            health,
+            metrics_scrape,
+            cors,
+            endpoints: _,
+        } = old;
         let gateway = &Subject::Gateway;
         self.needs_restart("listen", listen, &new.listen);
         self.needs_restart("admin", admin, &new.admin);
@@ -249,6 +260,13 @@ impl Diff {
         self.set_shown(gateway, "metrics_scrape.enabled", enabled, &now.enabled);
         self.set_shown(gateway, "metrics_scrape.interval_ms", interval_ms, &now.interval_ms);
         self.set_shown(gateway, "metrics_scrape.timeout_ms", timeout_ms, &now.timeout_ms);
+        let Cors { allowed_origins, allowed_headers, max_age_s } = cors;
+        let now = &new.cors;
+        self.set(gateway, "cors.allowed_origins", allowed_origins, &now.allowed_origins, |origins| joined(origins));
+        self.set(gateway, "cors.allowed_headers", allowed_headers, &now.allowed_headers, |headers| {
+            headers.as_deref().map_or_else(|| "any".to_owned(), joined)
+        });
+        self.set_shown(gateway, "cors.max_age_s", max_age_s, &now.max_age_s);
     }
 
     fn endpoint(&mut self, subject: &Subject, old: &Endpoint, new: &Endpoint) {
@@ -355,6 +373,6 @@ fn optional<T: fmt::Display>(value: Option<T>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
-fn joined(values: &[String]) -> String {
-    format!("[{}]", values.join(", "))
+fn joined<T: ToString>(values: &[T]) -> String {
+    format!("[{}]", values.iter().map(T::to_string).collect::<Vec<_>>().join(", "))
 }

@@ -34,8 +34,8 @@ use std::path::Path;
 pub use self::changes::{Change, ChangeKind, Subject, changes};
 pub use self::diagnostic::{Diagnostic, Diagnostics, Position, Severity, Style, Warning};
 pub use self::model::{
-    Adapter, Api, Component, Config, Copy, Endpoint, Health, Limits, Replica, ReplicaTls, Routing, Scrape, Timeouts,
-    Variant,
+    Adapter, Api, Component, Config, Copy, Cors, Endpoint, Health, Limits, Replica, ReplicaTls, Routing, Scrape,
+    Timeouts, Variant,
 };
 pub use self::replica_url::{ReplicaUrl, ReplicaUrlError};
 pub use self::secret::Secret;

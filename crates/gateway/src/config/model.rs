@@ -40,6 +40,8 @@ pub struct Config {
     pub health: Health,
     /// Scraping of the engines' metrics.
     pub metrics_scrape: Scrape,
+    /// Pages of which origins may use the data port.
+    pub cors: Cors,
     /// At least one; names are unique, ignoring case.
     pub endpoints: Vec<Endpoint>,
 }
@@ -126,6 +128,18 @@ pub struct Scrape {
     pub interval_ms: u64,
     /// For one scrape. 1 to 600000 ms, default 2000.
     pub timeout_ms: u64,
+}
+
+/// What browsers are told of pages of other origins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins in lower case, or `*` for all. Default empty: browsers are told nothing, and what an engine tells them
+    /// passes.
+    pub allowed_origins: Vec<String>,
+    /// Headers that pages may send; absent: whatever they ask for.
+    pub allowed_headers: Option<Vec<HeaderName>>,
+    /// How long browsers may remember what they were told before a request. 0 to 86400 s, default 600.
+    pub max_age_s: u64,
 }
 
 /// A named model service.
@@ -263,8 +277,18 @@ impl Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listen, admin, hash_seed: _, limits, timeouts, replica_tls, health, metrics_scrape, endpoints } =
-            self;
+        let Self {
+            listen,
+            admin,
+            hash_seed: _,
+            limits,
+            timeouts,
+            replica_tls,
+            health,
+            metrics_scrape,
+            cors,
+            endpoints,
+        } = self;
         f.debug_struct("Config")
             .field("listen", listen)
             .field("admin", admin)
@@ -274,6 +298,7 @@ impl fmt::Debug for Config {
             .field("replica_tls", replica_tls)
             .field("health", health)
             .field("metrics_scrape", metrics_scrape)
+            .field("cors", cors)
             .field("endpoints", endpoints)
             .finish()
     }
@@ -328,6 +353,19 @@ impl Default for Health {
 impl Default for Scrape {
     fn default() -> Self {
         Self { enabled: true, interval_ms: 5_000, timeout_ms: 2_000 }
+    }
+}
+
+impl Default for Cors {
+    fn default() -> Self {
+        Self { allowed_origins: Vec::new(), allowed_headers: None, max_age_s: 600 }
+    }
+}
+
+impl Cors {
+    /// Whether every origin is allowed.
+    pub(crate) fn allows_any(&self) -> bool {
+        self.allowed_origins.iter().any(|origin| origin == "*")
     }
 }
 

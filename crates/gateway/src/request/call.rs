@@ -9,6 +9,11 @@ use crate::config;
 
 /// The paths whose bodies are prompts to be routed by.
 const PROMPTS: [&str; 4] = ["/v1/chat/completions", "/v1/completions", RESPONSES, "/v1/messages"];
+/// The list of models; each has its own path below it.
+const MODELS: &str = "/v1/models";
+/// What paths that are read take, and paths that are posted to.
+const READ: &str = "GET, HEAD, OPTIONS";
+const POSTED: &str = "POST, OPTIONS";
 /// The one whose answers later requests refer to.
 const RESPONSES: &str = "/v1/responses";
 
@@ -19,11 +24,18 @@ pub(crate) enum Call {
     Probe(Probe),
     /// The models of all endpoints.
     Models,
+    /// One of them.
+    Model(String),
+    /// What a path takes.
+    Methods {
+        /// The methods.
+        allowed: &'static str,
+    },
     /// Something a replica answers.
     Inference(Inference),
     /// The path exists with another method.
     WrongMethod {
-        /// The method it exists with.
+        /// The methods it exists with.
         allowed: &'static str,
     },
     /// No such path.
@@ -89,24 +101,32 @@ impl From<Shape> for BodyShape {
 impl Call {
     /// What this method and path ask for.
     pub(crate) fn of(method: &Method, path: &str) -> Self {
-        let reads = matches!(*method, Method::GET | Method::HEAD);
-        match path {
-            "/livez" | "/health" => return Self::Probe(Probe::Live),
-            "/readyz" | "/ping" => return Self::Probe(Probe::Ready),
-            "/v1/models" if reads => return Self::Models,
-            "/v1/models" => return Self::WrongMethod { allowed: "GET" },
-            _ if PROMPTS.contains(&path) && method == Method::POST => {
-                return Self::Inference(Inference::open_ai(path, true));
+        // A slash at the end makes no difference where the path is known; what others mean by it is the engine's business.
+        let known = path.strip_suffix('/').unwrap_or(path);
+        match known {
+            "/livez" | "/health" => return Self::Probe(Probe::Live).read_by(method),
+            "/readyz" | "/ping" => return Self::Probe(Probe::Ready).read_by(method),
+            MODELS => return Self::Models.read_by(method),
+            _ if PROMPTS.contains(&known) && method == Method::POST => {
+                return Self::Inference(Inference::open_ai(known, true));
             }
-            _ if PROMPTS.contains(&path) => return Self::WrongMethod { allowed: "POST" },
-            _ if path.len() > 4 && path.starts_with("/v1/") => {
-                return Self::Inference(Inference::open_ai(path, false));
+            // An engine may tell browsers which pages may ask.
+            _ if PROMPTS.contains(&known) && method == Method::OPTIONS => {
+                return Self::Inference(Inference::open_ai(known, false));
             }
+            _ if PROMPTS.contains(&known) => return Self::WrongMethod { allowed: POSTED },
             _ => {}
         }
-        match sagemaker::parse_path(path) {
+        if let Some(id) = model_id(known).filter(|_| matches!(*method, Method::GET | Method::HEAD)) {
+            return Self::Model(id);
+        }
+        if path.len() > 4 && path.starts_with("/v1/") {
+            return Self::Inference(Inference::open_ai(path, false));
+        }
+        match sagemaker::parse_path(known) {
             None => Self::Unknown,
-            Some(_) if method != Method::POST => Self::WrongMethod { allowed: "POST" },
+            Some(_) if method == Method::OPTIONS => Self::Methods { allowed: POSTED },
+            Some(_) if method != Method::POST => Self::WrongMethod { allowed: POSTED },
             Some(Route::Invoke { endpoint }) => Self::Inference(Inference::native(endpoint.into_owned(), false)),
             Some(Route::InvokeStream { endpoint }) => Self::Inference(Inference::native(endpoint.into_owned(), true)),
             Some(Route::ChatCompletions { endpoint, component }) => Self::Inference(Inference {
@@ -114,6 +134,15 @@ impl Call {
                 component: component.map(std::borrow::Cow::into_owned),
                 ..Inference::open_ai("/v1/chat/completions", true)
             }),
+        }
+    }
+
+    /// This, where it is asked for by a method that reads.
+    fn read_by(self, method: &Method) -> Self {
+        match *method {
+            Method::GET | Method::HEAD => self,
+            Method::OPTIONS => Self::Methods { allowed: READ },
+            _ => Self::WrongMethod { allowed: READ },
         }
     }
 
@@ -155,6 +184,12 @@ impl Inference {
     }
 }
 
+/// The model that a path below the list is about; ids may have slashes, encoded or not.
+fn model_id(path: &str) -> Option<String> {
+    let id = path.strip_prefix(MODELS)?.strip_prefix('/')?;
+    sagemaker::decode_name(id).map(std::borrow::Cow::into_owned)
+}
+
 /// The path for a native request: SageMaker's own where the replica has it, else the one that the body's shape names.
 pub(crate) fn native_path(
     api: config::Api,
@@ -181,6 +216,8 @@ mod tests {
             }
             Call::Probe(probe) => format!("{probe:?}"),
             Call::Models => "models".to_owned(),
+            Call::Model(id) => format!("model {id}"),
+            Call::Methods { allowed } => format!("takes {allowed}"),
             Call::WrongMethod { allowed } => format!("only {allowed}"),
             Call::Unknown => "unknown".to_owned(),
         }
@@ -196,13 +233,28 @@ mod tests {
             (Method::GET, "/v1/responses/r", "OpenAi - /v1/responses/r load"),
             (Method::POST, "/v1/embeddings", "OpenAi - /v1/embeddings load"),
             (Method::GET, "/v1/models", "models"),
-            (Method::GET, "/v1/models/m", "OpenAi - /v1/models/m load"),
-            (Method::GET, "/v1/chat/completions", "only POST"),
-            (Method::DELETE, "/v1/models", "only GET"),
+            (Method::HEAD, "/v1/models", "models"),
+            (Method::GET, "/v1/models/m", "model m"),
+            (Method::HEAD, "/v1/models/org/m%2F1", "model org/m/1"),
+            (Method::DELETE, "/v1/models/m", "OpenAi - /v1/models/m load"),
+            (Method::GET, "/v1/chat/completions", "only POST, OPTIONS"),
+            (Method::DELETE, "/v1/models", "only GET, HEAD, OPTIONS"),
+            (Method::POST, "/livez", "only GET, HEAD, OPTIONS"),
+            (Method::OPTIONS, "/v1/chat/completions", "OpenAi - /v1/chat/completions load"),
+            (Method::OPTIONS, "/v1/files", "OpenAi - /v1/files load"),
+            (Method::OPTIONS, "/v1/models", "takes GET, HEAD, OPTIONS"),
+            (Method::OPTIONS, "/readyz", "takes GET, HEAD, OPTIONS"),
+            (Method::OPTIONS, "/endpoints/e/invocations", "takes POST, OPTIONS"),
+            (Method::POST, "/v1/chat/completions/", "OpenAi - /v1/chat/completions prompt"),
+            (Method::GET, "/v1/models/", "models"),
+            (Method::GET, "/v1/models/m/", "model m"),
+            (Method::GET, "/ping/", "Ready"),
+            (Method::POST, "/endpoints/e/invocations/", "SageMaker e  prompt"),
+            (Method::GET, "/v1/files/", "OpenAi - /v1/files/ load"),
             (Method::POST, "/endpoints/e/invocations", "SageMaker e  prompt"),
             (Method::POST, "/endpoints/e/invocations-response-stream", "SageMaker e  prompt"),
             (Method::POST, "/endpoints/e/openai/v1/chat/completions", "OpenAi e /v1/chat/completions prompt"),
-            (Method::GET, "/endpoints/e/invocations", "only POST"),
+            (Method::GET, "/endpoints/e/invocations", "only POST, OPTIONS"),
             (Method::GET, "/livez", "Live"),
             (Method::GET, "/ping", "Ready"),
             (Method::GET, "/", "unknown"),

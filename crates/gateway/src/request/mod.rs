@@ -12,6 +12,7 @@
 //! nobody wants it any more; dropping it releases the place and records how the request ended.
 
 pub(crate) mod call;
+mod cors;
 mod facts;
 pub(crate) mod headers;
 mod held;
@@ -23,10 +24,11 @@ mod unpack;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{Request, Response, Version};
-use hyper::body::Incoming;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use hyper::body::{Body, Incoming};
 
 use self::call::{Call, Inference};
+use self::cors::Grant;
 use self::read::Received;
 pub(crate) use self::refusal::{Refusal, RefusalKind};
 use self::send::Errand;
@@ -39,12 +41,49 @@ use crate::snapshot::Snapshot;
 pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let arrived = Instant::now();
     let snapshot = gateway.snapshot();
+    let grant = Grant::of(&snapshot.config.cors, request.headers());
+    if let Some(answer) = grant.as_ref().and_then(|grant| grant.preflight(&snapshot.config.cors, &request)) {
+        return answer;
+    }
+    let is_head = *request.method() == Method::HEAD;
+    let mut response = answer(&gateway, &snapshot, request, arrived).await;
+    if let Some(grant) = grant {
+        grant.tell(response.headers_mut());
+    }
+    if is_head { without_body(response) } else { response }
+}
+
+/// The head of an answer of our own; a replica's has no body anyway.
+fn without_body(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    if let (ResponseBody::Full(_), Some(bytes)) = (response.body(), response.body().size_hint().exact()) {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+        *response.body_mut() = ResponseBody::full("");
+    }
+    response
+}
+
+/// The answer to an `OPTIONS` for a path that is answered here.
+fn methods(allowed: &'static str) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::full(""));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+async fn answer(
+    gateway: &Arc<Gateway>,
+    snapshot: &Arc<Snapshot>,
+    request: Request<Incoming>,
+    arrived: Instant,
+) -> Response<ResponseBody> {
     let call = Call::of(request.method(), request.uri().path());
     let api = call.api(request.uri().path());
     let answer = match call {
         Call::Probe(probe) => Ok(gateway.probe(probe)),
-        Call::Models => Box::pin(models::list(&snapshot)).await,
-        Call::Inference(inference) => infer(&gateway, &snapshot, inference, request, arrived).await,
+        Call::Models => Box::pin(models::list(snapshot)).await,
+        Call::Model(id) => Box::pin(models::one(snapshot, &id)).await,
+        Call::Methods { allowed } => Ok(methods(allowed)),
+        Call::Inference(inference) => infer(gateway, snapshot, inference, request, arrived).await,
         Call::WrongMethod { allowed } => Err(Refusal::wrong_method(allowed)),
         Call::Unknown => Err(Refusal::unknown_path(request.uri().path())),
     };

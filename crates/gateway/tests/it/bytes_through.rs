@@ -122,9 +122,9 @@ async fn path_and_query_are_kept_below_the_replicas_own_base_path() {
 async fn a_request_without_a_body_stays_without_one() {
     let upstream = Upstream::ok().await;
     let gateway = Gateway::before(&[&upstream]).await;
-    assert_eq!(get(gateway.address(), "/v1/models/m").await.status, 200);
+    assert_eq!(get(gateway.address(), "/v1/files/m").await.status, 200);
     let arrived = upstream.request();
-    assert_eq!((arrived.method(), arrived.target()), ("GET", "/v1/models/m"));
+    assert_eq!((arrived.method(), arrived.target()), ("GET", "/v1/files/m"));
     assert_eq!((arrived.header("content-length"), arrived.header("transfer-encoding")), (None, None));
 }
 
@@ -133,7 +133,7 @@ async fn the_head_of_an_answer_can_be_asked_for_alone() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 42\r\n\r\n";
     let upstream = Upstream::always(Reply::raw(head)).await;
     let gateway = Gateway::before(&[&upstream]).await;
-    let asked = request(Method::HEAD, "/v1/models/m", &[], Bytes::new());
+    let asked = request(Method::HEAD, "/v1/files/m", &[], Bytes::new());
     let answer = Call::start(gateway.address(), asked).await.answer().await;
     assert_eq!((answer.status.as_u16(), answer.header("content-length"), answer.body.len()), (200, Some("42"), 0));
     gateway.is_at_rest().await;

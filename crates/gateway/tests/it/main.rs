@@ -7,6 +7,7 @@ mod body_limits;
 mod bounds;
 mod breaker;
 mod broken_streams;
+mod browsers;
 mod bytes_through;
 mod compressed;
 mod copies;

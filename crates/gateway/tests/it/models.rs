@@ -112,3 +112,26 @@ async fn a_model_selects_its_endpoint() {
         assert_eq!(upstream.count(), before + 1, "{model}");
     }
 }
+
+#[tokio::test]
+async fn one_model_is_told_as_the_list_has_it_whichever_replica_serves_it() {
+    let a = Upstream::always(list(r#"{"id":"base","max_model_len":4096}"#)).await;
+    let b = Upstream::always(list(r#"{"id":"org/other", "root" :"/models/x"}"#)).await;
+    let endpoint = |name: &str, upstream: &Upstream, models: &str| {
+        format!("- {{name: {name}, models: {models}, replicas: [{}]}}\n", upstream.url())
+    };
+    let endpoints = [endpoint("a", &a, "[base, later]"), endpoint("b", &b, "[org/other]")].concat();
+    let gateway = Gateway::start(&format!("endpoints:\n{endpoints}")).await;
+    for (id, entry) in [
+        ("base", r#"{"id":"base","max_model_len":4096}"#),
+        ("org/other", r#"{"id":"org/other", "root" :"/models/x"}"#),
+        ("org%2fother", r#"{"id":"org/other", "root" :"/models/x"}"#),
+    ] {
+        let answer = get(gateway.address(), &format!("/v1/models/{id}")).await;
+        assert_eq!((answer.status.as_u16(), answer.text()), (200, entry));
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+    }
+    assert_eq!(get(gateway.address(), "/v1/models/later").await.json()["owned_by"], "kvroute");
+    let answer = get(gateway.address(), "/v1/models/none").await;
+    assert_eq!((answer.status.as_u16(), &*answer.openai_error()), (404, "model_not_found"));
+}

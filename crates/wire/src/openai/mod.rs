@@ -4,4 +4,4 @@ mod error;
 mod models;
 
 pub use error::ErrorBody;
-pub use models::{MODELS_MAX, MergedModels, Refused, RefusedReason, merge_models};
+pub use models::{MODELS_MAX, MergedModels, Refused, RefusedReason, find_model, merge_models};

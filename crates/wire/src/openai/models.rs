@@ -107,6 +107,13 @@ pub fn merge_models(bodies: &[&[u8]], body_bytes_max: usize) -> MergedModels {
     merged
 }
 
+/// The entry of the model `id` in a list, as it was written.
+#[must_use]
+pub fn find_model<'a>(list: &'a [u8], id: &str) -> Option<&'a str> {
+    let entries = read_list(list, list.len()).ok()?;
+    entries.into_iter().find(|(listed, _)| listed == id).map(|(_, entry)| entry.get())
+}
+
 /// The ids of a list with their entries as they were written.
 fn read_list(body: &[u8], body_bytes_max: usize) -> Result<Vec<(String, &RawValue)>, RefusedReason> {
     if body.len() > body_bytes_max {
@@ -151,6 +158,15 @@ mod tests {
             r#"{"object":"model","id":"c","parent":"a"}]}"#
         );
         assert_eq!(merged, MergedModels { body: expected.into(), models: 3, left_out: 0, refused: vec![] });
+    }
+
+    #[test]
+    fn a_model_is_found_by_its_id_as_it_was_written() {
+        let list = br#"{"data":[{"id":"a"}, {"z" :1, "id":"org\/b"}]}"#;
+        for (id, entry) in [("a", Some(r#"{"id":"a"}"#)), ("org/b", Some(r#"{"z" :1, "id":"org\/b"}"#)), ("c", None)] {
+            assert_eq!(find_model(list, id), entry);
+        }
+        assert_eq!(find_model(b"<html>", "a"), None);
     }
 
     #[test]

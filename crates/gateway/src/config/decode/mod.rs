@@ -3,6 +3,7 @@
 //! | file | reads |
 //! |---|---|
 //! | `mod` | the top level, and which of the short and long forms it is |
+//! | `cors` | origins whose pages may ask |
 //! | `settings` | `limits`, `timeouts`, `health`, `metrics_scrape`, addresses, seed |
 //! | `endpoint` | endpoints and variants |
 //! | `replica` | replicas, and which ids exist |
@@ -12,6 +13,7 @@
 //! | `fields`, `suggest` | the combinators |
 
 mod component;
+mod cors;
 mod endpoint;
 mod fields;
 mod names;
@@ -48,9 +50,10 @@ pub(super) fn config(root: &Node, report: &mut Report<'_>, secrets: &dyn SecretS
     let replica_tls = settings::replica_tls(fields.get("replica_tls"), context);
     let health = settings::health(fields.get("health"), context.report);
     let metrics_scrape = settings::scrape(fields.get("metrics_scrape"), context.report);
+    let cors = cors::cors(fields.get("cors"), context.report);
     let endpoints = endpoints(&mut fields, context);
     fields.finish(context.report);
-    Some(Config { listen, admin, hash_seed, limits, timeouts, replica_tls, health, metrics_scrape, endpoints })
+    Some(Config { listen, admin, hash_seed, limits, timeouts, replica_tls, health, metrics_scrape, cors, endpoints })
 }
 
 /// The long form `endpoints:` or the short form `replicas:`; a top-level `routing:` applies to either.

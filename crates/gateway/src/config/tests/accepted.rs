@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kvroute_core::routing::{NativePrefixSource, Strategy};
 
-use super::super::{Api, Config, Copy, EXAMPLE, Health, Limits, Routing, Scrape, Secret, Severity, Timeouts};
+use super::super::{Api, Config, Copy, Cors, EXAMPLE, Health, Limits, Routing, Scrape, Secret, Severity, Timeouts};
 use super::{accepted, brief, cases, parse};
 
 const FIVE_LINES: &str = "\
@@ -100,6 +100,12 @@ fn every_setting_reaches_the_model() {
     let path = Some("/ready".to_owned());
     assert_eq!(config.health, Health { interval_ms: 11, timeout_ms: 12, failures: 13, successes: 14, path });
     assert_eq!(config.metrics_scrape, Scrape { enabled: false, interval_ms: 101, timeout_ms: 102 });
+    let cors = Cors {
+        allowed_origins: ["https://app.example.com", "http://localhost:3000"].map(str::to_owned).into(),
+        allowed_headers: Some(vec!["x-a".parse().unwrap(), "authorization".parse().unwrap()]),
+        max_age_s: 60,
+    };
+    assert_eq!(config.cors, cors);
     let [first, second] = &config.endpoints[..] else { panic!("{config:?}") };
     assert_eq!(first.models, ["m-1", "m-2"]);
     assert!(first.forward_authorization && !second.forward_authorization);

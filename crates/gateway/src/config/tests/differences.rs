@@ -47,6 +47,13 @@ fn every_setting_that_differs_is_named() {
         ("enabled: false", "enabled: true", "gateway: metrics_scrape.enabled false -> true"),
         ("interval_ms: 101", "interval_ms: 109", "gateway: metrics_scrape.interval_ms 101 -> 109"),
         ("timeout_ms: 102", "timeout_ms: 109", "gateway: metrics_scrape.timeout_ms 102 -> 109"),
+        (
+            ", \"http://localhost:3000\"]",
+            "]",
+            "gateway: cors.allowed_origins [https://app.example.com, http://localhost:3000] -> [https://app.example.com]",
+        ),
+        ("allowed_headers: [X-A, authorization], ", "", "gateway: cors.allowed_headers [x-a, authorization] -> any"),
+        ("max_age_s: 60", "max_age_s: 61", "gateway: cors.max_age_s 60 -> 61"),
         ("[m-1, m-2]", "[m-1]", "endpoint first: models [m-1, m-2] -> [m-1]"),
         ("decompress_requests: true", "", "endpoint first: decompress_requests true -> false"),
         ("forward_authorization: true", "", "endpoint first: forward_authorization true -> false"),
