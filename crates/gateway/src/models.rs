@@ -72,7 +72,7 @@ async fn ask(target: &Target) -> Option<Bytes> {
     tokio::time::timeout(TIMEOUT, answer).await.ok().flatten()
 }
 
-/// The names that the configuration gives endpoints and adapters.
+/// The names that the configuration gives models and adapters, and what else clients may call them.
 fn configured(snapshot: &Snapshot) -> Vec<u8> {
     let names = snapshot
         .config
@@ -81,6 +81,10 @@ fn configured(snapshot: &Snapshot) -> Vec<u8> {
         .flat_map(|endpoint| endpoint.models.iter().chain(endpoint.adapters.iter().map(|adapter| &adapter.name)));
     let models =
         names.map(|id| serde_json::json!({ "id": id, "object": "model", "created": 0, "owned_by": "kvroute" }));
-    let list = serde_json::json!({ "object": "list", "data": models.collect::<Vec<_>>() });
+    let aliases = snapshot.config.endpoints.iter().flat_map(|endpoint| &endpoint.aliases);
+    let aliases = aliases.map(|(alias, model)| {
+        serde_json::json!({ "id": alias, "object": "model", "created": 0, "owned_by": "kvroute", "root": model })
+    });
+    let list = serde_json::json!({ "object": "list", "data": models.chain(aliases).collect::<Vec<_>>() });
     list.to_string().into_bytes()
 }

@@ -274,6 +274,7 @@ impl Diff {
         let Endpoint {
             name,
             models,
+            aliases,
             forward_authorization,
             decompress_requests,
             routing: _,
@@ -282,6 +283,9 @@ impl Diff {
             adapters,
         } = old;
         self.set(subject, "models", models, &new.models, |models| joined(models));
+        self.set(subject, "aliases", aliases, &new.aliases, |aliases| {
+            joined(&aliases.iter().map(|(alias, model)| format!("{alias}: {model}")).collect::<Vec<_>>())
+        });
         self.set_shown(subject, "forward_authorization", forward_authorization, &new.forward_authorization);
         self.set_shown(subject, "decompress_requests", decompress_requests, &new.decompress_requests);
         let endpoint = || name.clone();

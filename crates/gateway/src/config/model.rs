@@ -150,6 +150,9 @@ pub struct Endpoint {
     /// Model names that select this endpoint on the OpenAI API; empty: any name. Of several endpoints that list a name,
     /// the first in the file is meant. Each 1 to 256 characters.
     pub models: Vec<String>,
+    /// What clients may call a model, with what the replicas call it. The `model` of a request's body is changed. An
+    /// alias selects the endpoint as a name in `models` does; no endpoint has it as a model. Default empty.
+    pub aliases: BTreeMap<String, String>,
     /// Whether the client's `authorization` header reaches the replicas. A replica's `api_key` goes before it. Default
     /// false.
     pub forward_authorization: bool,

@@ -6,7 +6,7 @@ use super::diagnostic::counted;
 use super::model::{Adapter, Component, Config, Endpoint, Replica, Routing, Variant};
 
 impl Config {
-    /// One line a thing, indented by what belongs to what: addresses, endpoints, variants, replicas, components,
+    /// One line a thing, indented by what belongs to what: addresses, endpoints, aliases, variants, replicas, components,
     /// adapters. Contains no secret.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = vec![format!("listen {}, admin {}", self.listen, self.admin)];
@@ -20,6 +20,7 @@ impl Config {
 fn endpoint_lines(endpoint: &Endpoint, lines: &mut Vec<String>) {
     let models = if endpoint.models.is_empty() { "any model".to_owned() } else { endpoint.models.join(", ") };
     lines.push(format!("endpoint {}: {models}", endpoint.name));
+    lines.extend(endpoint.aliases.iter().map(|(alias, model)| format!("  alias {alias}: {model}")));
     for variant in &endpoint.variants {
         lines.push(format!("  {}", variant_line(variant)));
         lines.extend(variant.replicas.iter().map(|replica| format!("    {}", replica_line(replica))));

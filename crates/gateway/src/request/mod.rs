@@ -107,8 +107,12 @@ async fn infer(
     let mut received = read::body(&head.headers, body, call.dialect(), (gateway, snapshot)).await?;
     let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
-    if snapshot.endpoint_config(index).decompress_requests {
+    let endpoint = snapshot.endpoint_config(index);
+    if endpoint.decompress_requests {
         received.unpack();
+    }
+    if let Some(model) = received.model().and_then(|name| endpoint.aliases.get(name)) {
+        received.rename_model(model)?;
     }
     received.drop_plain();
     let facts = facts::of(gateway, snapshot, index, &call, &head.headers, &params, &mut received);
@@ -136,8 +140,11 @@ fn endpoint_of(snapshot: &Snapshot, call: &Inference, received: &Received) -> Re
     match &call.endpoint {
         Some(name) => snapshot.fleet.endpoint(name).ok_or_else(|| Refusal::unknown_endpoint(name)),
         None => {
-            let model = received.fields().and_then(|fields| fields.model.as_deref());
-            snapshot.fleet.endpoint_for_model(model).ok_or_else(|| Refusal::unknown_model(model))
+            let model = received.model();
+            let aliased =
+                |name| snapshot.config.endpoints.iter().position(|endpoint| endpoint.aliases.contains_key(name));
+            let index = model.and_then(aliased).or_else(|| snapshot.fleet.endpoint_for_model(model));
+            index.ok_or_else(|| Refusal::unknown_model(model))
         }
     }
 }

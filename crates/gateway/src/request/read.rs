@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use kvroute_core::prompt::Prompt;
 use kvroute_wire::request::{Dialect, Fields, Outcome, Scan};
+use kvroute_wire::rewrite::{self, Edit, Plan};
 use tokio::time::Instant;
 
 use super::Refusal;
@@ -45,6 +46,11 @@ impl Received {
         self.scan.as_ref().map(|scan| &scan.fields)
     }
 
+    /// The model that the body names.
+    pub(crate) fn model(&self) -> Option<&str> {
+        self.fields()?.model.as_deref()
+    }
+
     /// What kind of prompt the body holds.
     pub(crate) fn shape(&self) -> BodyShape {
         self.scan.as_ref().map_or(BodyShape::Other, |scan| scan.shape.into())
@@ -78,8 +84,26 @@ impl Received {
     pub(crate) fn unpack(&mut self) {
         if let Some(pieces) = self.unpacked.as_mut().and_then(|unpacked| unpacked.pieces.take()) {
             self.pieces = pieces;
+            self.unpacked = None;
             self.is_changed = true;
         }
+    }
+
+    /// Has the body name another model, in every place where it names one. It is plain from then on.
+    pub(crate) fn rename_model(&mut self, model: &str) -> Result<(), Refusal> {
+        self.unpack();
+        let value = rewrite::json_string(model);
+        let slices = self.pieces.slices();
+        let plan = Plan::new(slices.iter().map(|slice| &slice[..]), &[Edit::Replace { name: "model", value: &value }]);
+        let changed = plan.map_err(|error| Refusal::not_changed(&error))?.apply(slices);
+        let mut pieces = Pieces::default();
+        changed.into_iter().for_each(|piece| pieces.push(piece));
+        self.pieces = pieces.complete();
+        self.is_changed = true;
+        if let Some(scan) = &mut self.scan {
+            scan.fields.model = Some(model.to_owned());
+        }
+        Ok(())
     }
 
     /// Why the prompt could not be read, if the body is one that should have had one.
@@ -196,7 +220,7 @@ fn unpacker(headers: &HeaderMap, body: &Incoming, snapshot: &Snapshot) -> Result
     let config = &snapshot.config;
     let beginning_bytes_max = snapshot.prompt.prefix_lengths.last().map_or(0, |&length| length as usize);
     // Which endpoint is meant is known once the body has been read.
-    let keeps = config.endpoints.iter().any(|endpoint| endpoint.decompress_requests);
+    let keeps = config.endpoints.iter().any(|endpoint| endpoint.decompress_requests || !endpoint.aliases.is_empty());
     Ok(Some(Box::new(Unpacker::new(coding, &config.limits, beginning_bytes_max, keeps))))
 }
 

@@ -7,6 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use kvroute_core::router::NoRoute;
 use kvroute_wire::coding::CodingError;
 use kvroute_wire::openai::ErrorBody;
+use kvroute_wire::rewrite::RewriteError;
 use kvroute_wire::sagemaker::{HeaderError, ServiceError, header as names};
 
 use super::call::Api;
@@ -234,6 +235,10 @@ impl Refusal {
 
     pub(crate) fn bad_coding(error: CodingError) -> Self {
         Self::new(RefusalKind::Invalid, format!("the body cannot be read as its content-encoding says: {error}"))
+    }
+
+    pub(crate) fn not_changed(error: &RewriteError) -> Self {
+        Self::new(RefusalKind::Invalid, format!("the model is an alias, and the {error}"))
     }
 
     pub(crate) fn body_too_slow(idle: Duration) -> Self {

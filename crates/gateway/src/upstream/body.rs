@@ -51,6 +51,11 @@ impl Pieces {
         }
     }
 
+    /// The pieces in their order.
+    pub(crate) fn slices(&self) -> &[Bytes] {
+        &self.pieces
+    }
+
     /// Bytes in all.
     pub(crate) fn len(&self) -> u64 {
         self.remaining

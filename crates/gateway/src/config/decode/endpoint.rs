@@ -1,11 +1,12 @@
 //! Endpoints and their variants.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::model::{ENDPOINT_NAME_DEFAULT, Endpoint, Routing, VARIANT_NAME_DEFAULT, Variant};
 use super::super::report::{Report, Span, quote};
 use super::super::yaml::{Node, Value};
 use super::Context;
+use super::alias::{self, aliases};
 use super::component::Components;
 use super::fields::{Fields, list, number};
 use super::names::{Names, free_name, sagemaker_name};
@@ -17,11 +18,13 @@ pub(super) struct Endpoints {
     /// Case is ignored, as SageMaker does when an endpoint is made.
     names: Names,
     models: HashMap<String, (String, u32)>,
+    /// Where each endpoint's aliases stand.
+    aliases: Vec<alias::Places>,
 }
 
 impl Default for Endpoints {
     fn default() -> Self {
-        Self { names: Names::ignoring_case("endpoint name"), models: HashMap::new() }
+        Self { names: Names::ignoring_case("endpoint name"), models: HashMap::new(), aliases: Vec::new() }
     }
 }
 
@@ -29,7 +32,9 @@ impl Endpoints {
     /// Reads the list `endpoints:`.
     pub(super) fn read(mut self, node: &Node, inherited: &Routing, context: &mut Context<'_, '_>) -> Vec<Endpoint> {
         let items = list(node, "endpoints", "write one an entry: `- name: ...`", context.report);
-        items.iter().filter_map(|item| self.endpoint(item, inherited, context)).collect()
+        let endpoints: Vec<_> = items.iter().filter_map(|item| self.endpoint(item, inherited, context)).collect();
+        alias::check(&endpoints, &self.aliases, context.report);
+        endpoints
     }
 
     fn endpoint(&mut self, node: &Node, inherited: &Routing, context: &mut Context<'_, '_>) -> Option<Endpoint> {
@@ -41,6 +46,8 @@ impl Endpoints {
         });
         let name = name.unwrap_or_default();
         let models = fields.get("models").map(|node| self.models(node, &name, context.report)).unwrap_or_default();
+        let (aliases, places) = fields.get("aliases").map(|node| aliases(node, context.report)).unwrap_or_default();
+        self.aliases.push(places);
         let forward_authorization = fields.boolean("forward_authorization", false, context.report);
         let decompress_requests = fields.boolean("decompress_requests", false, context.report);
         let routing_node = fields.get("routing");
@@ -55,6 +62,7 @@ impl Endpoints {
         Some(Endpoint {
             name,
             models,
+            aliases,
             forward_authorization,
             decompress_requests,
             routing,
@@ -94,6 +102,7 @@ pub(super) fn short_form(node: &Node, routing: &Routing, context: &mut Context<'
     Endpoint {
         name: ENDPOINT_NAME_DEFAULT.to_owned(),
         models: Vec::new(),
+        aliases: BTreeMap::new(),
         forward_authorization: false,
         decompress_requests: false,
         routing: routing.clone(),

@@ -3,6 +3,7 @@
 //! | file | reads |
 //! |---|---|
 //! | `mod` | the top level, and which of the short and long forms it is |
+//! | `alias` | model aliases |
 //! | `cors` | origins whose pages may ask |
 //! | `settings` | `limits`, `timeouts`, `health`, `metrics_scrape`, addresses, seed |
 //! | `endpoint` | endpoints and variants |
@@ -12,6 +13,7 @@
 //! | `names` | rules for names, and that they are unique |
 //! | `fields`, `suggest` | the combinators |
 
+mod alias;
 mod component;
 mod cors;
 mod endpoint;

@@ -40,11 +40,16 @@ pub(super) fn replica_id(node: &Node, report: &mut Report<'_>) -> Option<String>
 /// A name that others chose: model, adapter, label.
 pub(super) fn free_name(node: &Node, what: &str, report: &mut Report<'_>) -> Option<String> {
     let name = text(node, what, report)?;
-    if name.trim() != name || name.is_empty() || !is_free_text(name) {
+    if !is_free_name(name) {
         let rule = format!("1 to {FREE_NAME_CHARS_MAX} characters without control characters or spaces at either end");
         wrong_type(node, what, rule, report);
     }
     Some(name.to_owned())
+}
+
+/// The rule of [`free_name`].
+pub(super) fn is_free_name(name: &str) -> bool {
+    name.trim() == name && !name.is_empty() && is_free_text(name)
 }
 
 /// Text for people, of at most the length of a name.

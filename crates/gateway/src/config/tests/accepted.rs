@@ -63,6 +63,7 @@ fn the_example_is_right_in_its_comments_too() {
     let [endpoint] = &config.endpoints[..] else { panic!("{config:?}") };
     assert_eq!(config.health.path.as_deref(), Some("/health"));
     assert_eq!(endpoint.models, ["llama-3.1-8b"]);
+    assert_eq!(endpoint.aliases["gpt-4o"], "llama-3.1-8b");
     assert_eq!(endpoint.variants[0].replicas[1].labels["zone"], "a");
     assert!(endpoint.variants[0].replicas[1].api_key.is_some());
     assert_eq!(endpoint.components[0].copies.len(), 2);
@@ -108,6 +109,7 @@ fn every_setting_reaches_the_model() {
     assert_eq!(config.cors, cors);
     let [first, second] = &config.endpoints[..] else { panic!("{config:?}") };
     assert_eq!(first.models, ["m-1", "m-2"]);
+    assert_eq!((first.aliases["gpt-4o"].as_str(), first.aliases["best"].as_str()), ("m-1", "m-2"));
     assert!(first.forward_authorization && !second.forward_authorization);
     assert!(first.decompress_requests && !second.decompress_requests);
 
@@ -225,6 +227,8 @@ fn the_summary_names_the_fleet_and_no_secret() {
     let expected = "\
 listen [::]:1, admin 127.0.0.1:2
 endpoint first: m-1, m-2
+  alias best: m-2
+  alias gpt-4o: m-1
   variant main: weight 1, 2 replicas, prefix_aware (prefix_length 2048, concurrency_threshold 7)
     replica a-1: http://a:8000, openai
     replica a-2: http://a:8001, openai

@@ -55,6 +55,7 @@ fn every_setting_that_differs_is_named() {
         ("allowed_headers: [X-A, authorization], ", "", "gateway: cors.allowed_headers [x-a, authorization] -> any"),
         ("max_age_s: 60", "max_age_s: 61", "gateway: cors.max_age_s 60 -> 61"),
         ("[m-1, m-2]", "[m-1]", "endpoint first: models [m-1, m-2] -> [m-1]"),
+        (", best: m-2", "", "endpoint first: aliases [best: m-2, gpt-4o: m-1] -> [gpt-4o: m-1]"),
         ("decompress_requests: true", "", "endpoint first: decompress_requests true -> false"),
         ("forward_authorization: true", "", "endpoint first: forward_authorization true -> false"),
         ("weight: 0.25", "weight: 0.5", "variant first/canary: weight 0.25 -> 0.5"),
