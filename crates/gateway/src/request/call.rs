@@ -84,7 +84,11 @@ pub(crate) enum BodyShape {
     Chat,
     /// `prompt`.
     Completion,
-    /// Neither, or it could not be read.
+    /// `input` of a conversation.
+    Response,
+    /// Another `input`.
+    Embedding,
+    /// None of these, or it could not be read.
     Other,
 }
 
@@ -93,6 +97,8 @@ impl From<Shape> for BodyShape {
         match shape {
             Shape::Chat => Self::Chat,
             Shape::Completion => Self::Completion,
+            Shape::Response => Self::Response,
+            Shape::Embedding => Self::Embedding,
             Shape::Other => Self::Other,
         }
     }
@@ -200,6 +206,8 @@ pub(crate) fn native_path(
         (config::Api::SageMaker, _) => Ok("/invocations"),
         (config::Api::OpenAi, BodyShape::Chat) => Ok("/v1/chat/completions"),
         (config::Api::OpenAi, BodyShape::Completion) => Ok("/v1/completions"),
+        (config::Api::OpenAi, BodyShape::Response) => Ok(RESPONSES),
+        (config::Api::OpenAi, BodyShape::Embedding) => Ok("/v1/embeddings"),
         (config::Api::OpenAi, BodyShape::Other) => Err(Refusal::no_native_path(unscanned)),
     }
 }

@@ -20,9 +20,12 @@ async fn a_body_goes_to_the_path_that_its_shape_names_or_to_the_containers_own()
     for (api, body, expected) in [
         ("openai", chat("hi"), Some("/v1/chat/completions")),
         ("openai", completion("hi"), Some("/v1/completions")),
+        ("openai", r#"{"input":["a","b"]}"#.to_owned(), Some("/v1/embeddings")),
+        ("openai", r#"{"input":"a","max_output_tokens":9}"#.to_owned(), Some("/v1/responses")),
         ("openai", other.clone(), None),
         ("sagemaker", chat("hi"), Some("/invocations")),
         ("sagemaker", completion("hi"), Some("/invocations")),
+        ("sagemaker", r#"{"input":"a"}"#.to_owned(), Some("/invocations")),
         ("sagemaker", other, Some("/invocations")),
         ("sagemaker", "not json".to_owned(), Some("/invocations")),
     ] {

@@ -86,6 +86,8 @@ pub(super) struct Body<S> {
     /// The member that the prompt, but for its system text, was found in.
     source: Option<Source>,
     system_seen: bool,
+    /// There are instructions, or an input has items.
+    is_conversation: bool,
     is_object: bool,
     place: Place,
     named: Named,
@@ -106,6 +108,7 @@ impl<S: PromptSink> Body<S> {
             fields: FieldReader::default(),
             source: None,
             system_seen: false,
+            is_conversation: false,
             is_object: false,
             place: Place::Outside,
             named: Named::Other,
@@ -123,14 +126,17 @@ impl<S: PromptSink> Body<S> {
 
     /// What was found, with the outcome of a body that is well-formed.
     pub(super) fn into_scan(self) -> (Scan, S) {
+        let fields = self.fields.into_fields();
         let shape = match self.source {
             Some(Source::Messages | Source::Items | Source::System) => Shape::Chat,
             Some(Source::Prompt) => Shape::Completion,
+            Some(Source::Input) if self.is_conversation || fields.is_of_conversation() => Shape::Response,
+            Some(Source::Input) => Shape::Embedding,
             None => Shape::Other,
         };
         let (sink, ended) = self.text.into_parts();
         let outcome = if self.is_object { ended.unwrap_or(Outcome::Complete) } else { Outcome::NotAnObject };
-        (Scan { fields: self.fields.into_fields(), shape, outcome }, sink)
+        (Scan { fields, shape, outcome }, sink)
     }
 
     fn descend(&mut self, place: Place) -> Want {
@@ -157,6 +163,10 @@ impl<S: PromptSink> Body<S> {
             None => {}
         }
         match (member, kind) {
+            (Member::Instructions, Kind::String | Kind::Array) => {
+                self.is_conversation = true;
+                Want::Skip
+            }
             (Member::StreamOptions, Kind::Object) => self.descend(Place::StreamOptions),
             (Member::Tools, Kind::Array) => self.descend(Place::Tools),
             (Member::Text(TextField::Conversation), Kind::Object) => self.descend(Place::Conversation),
@@ -184,7 +194,7 @@ impl<S: PromptSink> Body<S> {
         }
         self.source = Some(source);
         match (source, kind) {
-            (Source::Prompt, Kind::Array) => self.descend(Place::Prompts),
+            (Source::Prompt | Source::Input, Kind::Array) => self.descend(Place::Prompts),
             (_, Kind::Array) => self.descend(Place::Messages),
             (Source::Items, _) => self.string_segment(b"user"),
             _ => self.string_segment(b""),
@@ -300,6 +310,12 @@ impl<S: PromptSink> Body<S> {
         if kind != Kind::Number {
             self.end_run();
         }
+        if kind == Kind::Object && self.source == Some(Source::Input) {
+            // From here on these are items.
+            self.is_conversation = true;
+            self.place = Place::Messages;
+            return self.message(kind);
+        }
         if !self.text.is_wanted() {
             return Want::Leave;
         }
@@ -359,7 +375,7 @@ impl<S: PromptSink> Body<S> {
 
 impl<S: PromptSink> Visitor for Body<S> {
     fn name(&mut self, name: &[u8]) {
-        let has_items = self.dialect == Dialect::Responses;
+        let has_items = self.dialect == Dialect::Responses || self.source == Some(Source::Input);
         let has_inner_parts = self.dialect == Dialect::Messages;
         self.named = match (self.place, name) {
             (Place::Top, _) => Named::Top(Member::named(name)),

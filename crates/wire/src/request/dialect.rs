@@ -5,8 +5,8 @@ use super::fields::Member;
 /// The API that a request was sent to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Not said by the path, as with SageMaker's native API: the body's members decide between [`Dialect::Chat`] and
-    /// [`Dialect::Completions`].
+    /// Not said by the path, as with SageMaker's native API: the body's members decide between [`Dialect::Chat`],
+    /// [`Dialect::Completions`], and, where it has `input`, what that holds.
     #[default]
     Auto,
     /// OpenAI chat completions.
@@ -30,6 +30,8 @@ pub(super) enum Source {
     Items,
     /// Texts or token ids without roles.
     Prompt,
+    /// Texts or token ids without roles, or items.
+    Input,
     /// What the conversation begins with, wherever it stands.
     System,
 }
@@ -62,6 +64,7 @@ impl Dialect {
         Some(match (self, member) {
             (Self::Auto | Self::Chat | Self::Messages | Self::Embeddings, Member::Messages) => Source::Messages,
             (Self::Auto | Self::Completions, Member::Prompt) | (Self::Embeddings, Member::Input) => Source::Prompt,
+            (Self::Auto, Member::Input) => Source::Input,
             (Self::Responses, Member::Input) => Source::Items,
             (Self::Responses, Member::Instructions) | (Self::Messages, Member::System) => Source::System,
             _ => return None,

@@ -40,6 +40,17 @@ pub struct Fields {
     pub oversized: bool,
 }
 
+impl Fields {
+    /// Whether one is there that is of no use but for a conversation.
+    pub(super) fn is_of_conversation(&self) -> bool {
+        self.stream
+            || self.tools
+            || self.max_tokens.is_some()
+            || self.previous_response_id.is_some()
+            || self.conversation.is_some()
+    }
+}
+
 /// Members of the top level that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Member {

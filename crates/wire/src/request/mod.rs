@@ -12,6 +12,7 @@
 //! - `input` (responses): a string, which is a message of the user, or items, which are read as messages. An item
 //!   without a role has the one that its `type` implies in a chat: `..._output` is `tool`, whose text is its `output`;
 //!   `..._call` and `reasoning` are `assistant`.
+//! - `input` where the path says nothing: as for embeddings, and items as for responses.
 //! - `instructions` (responses) and `system` (messages): the first segment, of role `system`, wherever it stands.
 //! - The `content` of a part (messages: the result of a tool), a string or parts again.
 //! - What a message part holds under a name of media (`image_url`, `input_audio`, `source`, ...) is not text, but the
@@ -103,6 +104,11 @@ pub enum Shape {
     Chat,
     /// Text without roles: `prompt`, or the `input` of embeddings.
     Completion,
+    /// An `input` where the path says nothing, with items in it or beside it what only a conversation has:
+    /// `instructions`, `tools`, `stream`, a limit of tokens, an earlier response.
+    Response,
+    /// Another `input` where the path says nothing.
+    Embedding,
     /// None that the dialect knows.
     Other,
 }

@@ -97,7 +97,6 @@ fn bodies_without_a_prompt_have_an_outcome() {
     let table = [
         ("{}", Outcome::Complete),
         (r#"{"model":"m"}"#, Outcome::Complete),
-        (r#"{"input":["a","b"]}"#, Outcome::Complete),
         (r#"{"messages":null,"prompt":null}"#, Outcome::Complete),
         ("[1]", Outcome::NotAnObject),
         ("\"x\"", Outcome::NotAnObject),

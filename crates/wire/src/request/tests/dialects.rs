@@ -127,6 +127,32 @@ fn every_form_of_input_to_embed_is_read() {
     }
 }
 
+/// S83: where the path says nothing, what stands beside an input tells what it is.
+#[test]
+fn an_input_is_of_a_conversation_or_to_be_embedded() {
+    for (members, shape) in [
+        (r#""input":"a""#, Shape::Embedding),
+        (r#""input":["a","b"],"model":"m","encoding_format":"float","dimensions":8"#, Shape::Embedding),
+        (r#""input":[1,2]"#, Shape::Embedding),
+        (r#""input":[[1],[2]],"stream":false,"tools":[],"instructions":null"#, Shape::Embedding),
+        (r#""input":[{"role":"user","content":"a"}]"#, Shape::Response),
+        (r#""input":"a","instructions":"b""#, Shape::Response),
+        (r#""stream":true,"input":"a""#, Shape::Response),
+        (r#""max_output_tokens":5,"input":"a""#, Shape::Response),
+        (r#""input":"a","tools":[{}]"#, Shape::Response),
+        (r#""input":"a","previous_response_id":"r""#, Shape::Response),
+        (r#""input":"a","conversation":{"id":"c"}"#, Shape::Response),
+        (r#""input":{"a":1}"#, Shape::Other),
+        (r#""prompt":"a","instructions":"b""#, Shape::Completion),
+    ] {
+        let (scan, _) = scan_dialect(Dialect::Auto, &format!("{{{members}}}"));
+        assert_eq!((scan.shape, scan.outcome), (shape, Outcome::Complete), "{members}");
+    }
+    let items = r#"{"input":["a",{"role":"user","content":"b"},{"type":"function_call_output","output":"c"},"d"]}"#;
+    let expected = [text_segment("", "a"), text_segment("user", "b"), text_segment("tool", "c")];
+    assert_eq!(segments_of(Dialect::Auto, items), expected);
+}
+
 /// What another API would read as the prompt is an unknown member here.
 #[test]
 fn a_path_says_which_members_are_the_prompt() {

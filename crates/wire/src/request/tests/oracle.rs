@@ -27,14 +27,17 @@ fn oracle(dialect: Dialect, body: &Value) -> (Fields, Shape, Vec<Segment>) {
     }
     let mut media = (false, false);
     let (conversations, systems) = match dialect {
+        Dialect::Auto if shape == Shape::Response => (&body["input"], &Value::Null),
         Dialect::Auto | Dialect::Chat | Dialect::Embeddings => (&body["messages"], &Value::Null),
         Dialect::Responses => (&body["input"], system),
         Dialect::Messages => (&body["messages"], system),
         Dialect::Completions => (&Value::Null, &Value::Null),
     };
-    let messages = if shape == Shape::Chat { conversations.as_array().map_or(&[][..], Vec::as_slice) } else { &[] };
+    let is_chat = matches!(shape, Shape::Chat | Shape::Response);
+    let messages = if is_chat { conversations.as_array().map_or(&[][..], Vec::as_slice) } else { &[] };
     for message in messages {
-        let content = if dialect == Dialect::Responses { message.get("output") } else { None };
+        let has_items = dialect == Dialect::Responses || shape == Shape::Response;
+        let content = if has_items { message.get("output") } else { None };
         find_media(dialect, content.unwrap_or(&message["content"]), &mut media);
     }
     find_media(Dialect::Chat, systems, &mut media);
@@ -69,7 +72,7 @@ fn conversation(dialect: Dialect, body: &Value) -> (Shape, Vec<Segment>) {
         _ => None,
     };
     let found = match dialect {
-        Dialect::Auto => chat("messages").or(prompt("prompt")),
+        Dialect::Auto => chat("messages").or(prompt("prompt")).or_else(|| input(body)),
         Dialect::Chat | Dialect::Messages => chat("messages"),
         Dialect::Completions => prompt("prompt"),
         Dialect::Embeddings => chat("messages").or(prompt("input")),
@@ -79,6 +82,32 @@ fn conversation(dialect: Dialect, body: &Value) -> (Shape, Vec<Segment>) {
         },
     };
     found.unwrap_or((Shape::Other, vec![]))
+}
+
+/// The `input` of a body whose path says nothing: from the first object on, an array has items.
+fn input(body: &Value) -> Option<(Shape, Vec<Segment>)> {
+    let (segments, has_items) = match &body["input"] {
+        Value::Array(elements) => {
+            let first = elements.iter().position(Value::is_object).unwrap_or(elements.len());
+            let mut segments = prompt_segments(&Value::Array(elements[..first].to_vec()));
+            let items = elements[first..].iter().filter(|item| item.is_object());
+            segments.extend(items.map(|item| message_segment(Dialect::Responses, item)));
+            (segments, first < elements.len())
+        }
+        text @ Value::String(_) => (prompt_segments(text), false),
+        _ => return None,
+    };
+    let is_there = |name: &str| body[name].is_string() || body[name].is_array();
+    let short = |value: &Value| value.as_str().is_some_and(|text| text.len() <= FIELD_BYTES_MAX);
+    let is_conversation = has_items
+        || is_there("instructions")
+        || body["stream"] == true
+        || body["tools"].as_array().is_some_and(|tools| !tools.is_empty())
+        || ["max_tokens", "max_output_tokens", "max_completion_tokens"].iter().any(|name| body[*name].is_u64())
+        || short(&body["previous_response_id"])
+        || short(&body["conversation"])
+        || short(&body["conversation"]["id"]);
+    Some((if is_conversation { Shape::Response } else { Shape::Embedding }, segments))
 }
 
 fn message_segment(dialect: Dialect, message: &Value) -> Segment {
@@ -243,7 +272,7 @@ fn any_items() -> impl Strategy<Value = Json> {
 /// The members that hold a prompt of the dialect, and others of which it knows nothing.
 fn any_text_members(dialect: Dialect) -> BoxedStrategy<Vec<(String, Json)>> {
     let names: &[&str] = match dialect {
-        Dialect::Auto => &["messages", "prompt"],
+        Dialect::Auto => &["messages", "prompt", "input"],
         Dialect::Chat => &["messages"],
         Dialect::Completions => &["prompt"],
         Dialect::Responses => &["input", "instructions"],
@@ -254,7 +283,9 @@ fn any_text_members(dialect: Dialect) -> BoxedStrategy<Vec<(String, Json)>> {
     let other = (select(others), any_json()).prop_map(|(name, value)| vec![(name.to_owned(), value)]);
     let text = match dialect {
         Dialect::Auto => {
-            prop_oneof![4 => member("messages", any_messages()), 1 => member("prompt", any_prompt())].boxed()
+            let input = prop_oneof![any_prompt(), any_items()];
+            let prompt = member("prompt", any_prompt());
+            prop_oneof![4 => member("messages", any_messages()), 1 => prompt, 3 => member("input", input)].boxed()
         }
         Dialect::Chat => member("messages", any_messages()).boxed(),
         Dialect::Completions => member("prompt", any_prompt()).boxed(),
