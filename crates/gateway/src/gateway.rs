@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::config::{self, Change, Config};
 use crate::keepers::Keepers;
 use crate::monitor::Monitors;
+use crate::request::RefusalLog;
 use crate::request::call::Probe;
 use crate::response::body::ResponseBody;
 use crate::snapshot::Snapshot;
@@ -28,6 +29,7 @@ pub struct Gateway {
     draining: AtomicBool,
     retries: RetryBudget,
     keepers: Keepers,
+    refusals: RefusalLog,
 }
 
 impl Gateway {
@@ -44,6 +46,7 @@ impl Gateway {
             draining: AtomicBool::new(false),
             retries: RetryBudget::default(),
             keepers: Keepers::default(),
+            refusals: RefusalLog::default(),
         };
         gateway.monitors.lock().follow(&gateway.snapshot());
         Arc::new(gateway)
@@ -96,6 +99,11 @@ impl Gateway {
     /// Who keeps what.
     pub(crate) fn keepers(&self) -> &Keepers {
         &self.keepers
+    }
+
+    /// What the log says of refusals.
+    pub(crate) fn refusals(&self) -> &RefusalLog {
+        &self.refusals
     }
 
     /// From now on the gateway says that it is not ready.

@@ -18,19 +18,22 @@ pub(crate) mod headers;
 mod held;
 mod read;
 mod refusal;
+mod refusal_log;
 mod send;
 mod unpack;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::{Body, Incoming};
 
-use self::call::{Call, Inference};
+use self::call::{Api, Call, Inference};
 use self::cors::Grant;
 use self::read::Received;
 pub(crate) use self::refusal::{Refusal, RefusalKind};
+pub(crate) use self::refusal_log::RefusalLog;
 use self::send::Errand;
 use crate::gateway::Gateway;
 use crate::models;
@@ -76,33 +79,42 @@ async fn answer(
     request: Request<Incoming>,
     arrived: Instant,
 ) -> Response<ResponseBody> {
-    let call = Call::of(request.method(), request.uri().path());
-    let api = call.api(request.uri().path());
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    let call = Call::of(&head.method, path);
+    let api = call.api(path);
     let answer = match call {
         Call::Probe(probe) => Ok(gateway.probe(probe)),
         Call::Models => Box::pin(models::list(snapshot)).await,
         Call::Model(id) => Box::pin(models::one(snapshot, &id)).await,
         Call::Methods { allowed } => Ok(methods(allowed)),
-        Call::Inference(inference) => infer(gateway, snapshot, inference, request, arrived).await,
+        Call::Inference(inference) => infer(gateway, snapshot, inference, &head, body, arrived).await,
         Call::WrongMethod { allowed } => Err(Refusal::wrong_method(allowed)),
-        Call::Unknown => Err(Refusal::unknown_path(request.uri().path())),
+        Call::Unknown => Err(Refusal::unknown_path(path)),
     };
-    answer.unwrap_or_else(|refusal| {
-        if !refusal.was_asked() {
-            gateway.telemetry().refused(&refusal, api);
-        }
-        refusal.response(api)
-    })
+    answer.unwrap_or_else(|refusal| refused(gateway, refusal, api, &head.headers))
+}
+
+/// The answer that says so, with an id by which it is found in the log.
+fn refused(gateway: &Gateway, refusal: Refusal, api: Api, asked: &HeaderMap) -> Response<ResponseBody> {
+    let id = refusal_log::request_id(asked, gateway.clock());
+    if !refusal.was_asked() {
+        gateway.telemetry().refused(&refusal, api);
+        gateway.refusals().tell(&refusal, api, &id);
+    }
+    let mut response = refusal.response(api);
+    response.headers_mut().insert(refusal_log::REQUEST_ID, id);
+    response
 }
 
 async fn infer(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
     call: Inference,
-    request: Request<Incoming>,
+    head: &Parts,
+    body: Incoming,
     arrived: Instant,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let (head, body) = request.into_parts();
     // Read first: a refusal before it would close on a client that is still sending.
     let mut received = read::body(&head.headers, body, call.dialect(), (gateway, snapshot)).await?;
     let params = headers::Params::of(&call, &head.headers)?;
@@ -121,7 +133,7 @@ async fn infer(
         snapshot,
         index,
         call: &call,
-        head: &head,
+        head,
         facts: &facts,
         received: &received,
         opens_session: params.opens_session,

@@ -115,6 +115,11 @@ impl Refusal {
         self.was_asked
     }
 
+    /// What was wrong and what to do.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The name in metrics.
     pub(crate) fn name(&self) -> &'static str {
         self.kind.open_ai().2
@@ -195,7 +200,7 @@ impl Refusal {
     pub(crate) fn no_native_path(unscanned: Option<&'static str>) -> Self {
         let what = match unscanned {
             Some(why) => format!("the body is not JSON that can be read ({why})"),
-            None => "the body has neither `messages` nor `prompt`".to_owned(),
+            None => "the body has none of `messages`, `prompt` and `input`".to_owned(),
         };
         let message = format!(
             "{what}, so there is no path for it on a replica that speaks the OpenAI API; set `api: sagemaker` on \

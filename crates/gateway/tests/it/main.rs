@@ -28,6 +28,7 @@ mod models;
 mod native;
 mod native_placement;
 mod placement;
+mod refusal_log;
 mod refusals;
 mod reload;
 mod responses;
