@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use kvroute_fuzz::{chunks, split};
-use kvroute_wire::response::{EventFacts, SseFilter, SseReader, StreamFacts, StreamObserver, Usage};
+use kvroute_wire::response::{EventCutter, EventFacts, SseFilter, SseReader, StreamFacts, StreamObserver, Usage};
 use libfuzzer_sys::fuzz_target;
 
 type Observed = (Vec<EventFacts>, Option<Usage>, Option<String>, [bool; 4]);
@@ -39,10 +39,21 @@ fn events(bytes: &[u8], keep: impl Fn(&EventFacts) -> bool) -> Vec<Vec<u8>> {
     out
 }
 
+/// The parts of a native stream, joined.
+fn parts(bytes: &[u8], cut: u8) -> Vec<u8> {
+    let (mut cutter, mut out) = (EventCutter::default(), vec![]);
+    for chunk in chunks(bytes, cut) {
+        cutter.feed(chunk, |part| out.extend_from_slice(part));
+    }
+    out.extend_from_slice(&cutter.rest());
+    out
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((variant, cut, bytes)) = split(data) else { return };
     let limit = if variant < 128 { 1 << 20 } else { usize::from(variant) - 100 };
     assert_eq!(observed(bytes, 0, limit), observed(bytes, cut, limit));
+    assert_eq!(parts(bytes, cut), bytes);
     let left = filtered(bytes, cut, limit);
     assert_eq!(filtered(bytes, 0, limit), left);
     if variant < 128 && !bytes.starts_with(b"\xEF\xBB\xBF") {

@@ -16,6 +16,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use kvroute_wire::eventstream;
 use kvroute_wire::openai::ErrorBody;
+use kvroute_wire::response::EventCutter;
 use kvroute_wire::sagemaker::{ServiceError, StreamErrorCode, StreamException, header as names};
 
 use tokio::time::Sleep;
@@ -173,7 +174,7 @@ enum Framing {
     AsIs,
     /// Events can be added between events.
     ServerSentEvents,
-    /// Every piece in a frame of an AWS event stream.
+    /// Every event in a frame of an AWS event stream, or every piece where there are no events.
     EventStream,
 }
 
@@ -184,6 +185,8 @@ pub(crate) struct Relay {
     exchange: Exchange,
     observer: Observer,
     framing: Framing,
+    /// Cuts the events of a native stream.
+    cutter: Option<EventCutter>,
     end: End,
     /// Whether later requests may refer to the answer, whose id has not passed yet.
     is_gone_on_with: bool,
@@ -285,11 +288,13 @@ impl Relay {
         }
         let tail = *b"\n\n\n\n";
         let idle = Idle::new(exchange.idle_limit());
+        let cutter = (framing == Framing::EventStream && observer.is_stream()).then(EventCutter::default);
         ResponseBody::Relay(Box::new(Self {
             replica,
             exchange,
             observer,
             framing,
+            cutter,
             end,
             is_gone_on_with,
             tail,
@@ -313,17 +318,25 @@ impl Relay {
             }
             Stage::Ended => return Poll::Ready(None),
         }
-        let broken = match Pin::new(&mut self.replica).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => return Poll::Ready(self.pass(frame).map(Ok)),
-            Poll::Ready(Some(Err(error))) => Break::Connection(error),
-            Poll::Ready(None) if self.end == End::Connection && self.observer.misses_end_mark() => Break::NoEndMark,
-            Poll::Ready(None) => {
-                self.end();
-                return Poll::Ready(None);
-            }
-            Poll::Pending => {
-                ready!(self.idle.poll_expired(cx));
-                Break::Idle(self.idle.limit)
+        let broken = loop {
+            match Pin::new(&mut self.replica).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match self.pass(frame) {
+                    // What came is held until its event is complete.
+                    Some(frame) if frame.data_ref().is_some_and(Bytes::is_empty) => {}
+                    passed => return Poll::Ready(passed.map(Ok)),
+                },
+                Poll::Ready(Some(Err(error))) => break Break::Connection(error),
+                Poll::Ready(None) if self.end == End::Connection && self.observer.misses_end_mark() => {
+                    break Break::NoEndMark;
+                }
+                Poll::Ready(None) => {
+                    self.end();
+                    return Poll::Ready(self.rest().map(Ok));
+                }
+                Poll::Pending => {
+                    ready!(self.idle.poll_expired(cx));
+                    break Break::Idle(self.idle.limit);
+                }
             }
         };
         match self.break_off(broken) {
@@ -338,7 +351,7 @@ impl Relay {
             Err(trailers) => {
                 // Nothing follows trailers, and nobody asks whether something does.
                 self.end();
-                return (self.framing != Framing::EventStream).then_some(trailers);
+                return if self.framing == Framing::EventStream { self.rest() } else { Some(trailers) };
             }
         };
         self.idle.last_piece = Instant::now();
@@ -355,15 +368,36 @@ impl Relay {
             self.end();
         }
         if self.framing == Framing::EventStream {
-            let mut framed = BytesMut::new();
-            eventstream::write_payload(&piece, &mut framed);
-            return Some(Frame::data(framed.freeze()));
+            return Some(Frame::data(self.framed(&piece)));
         }
         for &byte in &piece[piece.len().saturating_sub(self.tail.len())..] {
             self.tail.rotate_left(1);
             self.tail[3] = byte;
         }
         Some(Frame::data(piece))
+    }
+
+    /// The parts of a native stream that a piece completes.
+    fn framed(&mut self, piece: &[u8]) -> Bytes {
+        let mut framed = BytesMut::new();
+        match &mut self.cutter {
+            Some(cutter) => {
+                cutter.feed(piece, |event| eventstream::write_payload(event, &mut framed));
+                if matches!(self.stage, Stage::Ended) {
+                    eventstream::write_payload(&cutter.rest(), &mut framed);
+                }
+            }
+            None => eventstream::write_payload(piece, &mut framed),
+        }
+        framed.freeze()
+    }
+
+    /// What is held of a native stream that has ended.
+    fn rest(&mut self) -> Option<Frame<Bytes>> {
+        let rest = self.cutter.as_mut().map(EventCutter::rest).filter(|rest| !rest.is_empty())?;
+        let mut framed = BytesMut::new();
+        eventstream::write_payload(&rest, &mut framed);
+        Some(Frame::data(framed.freeze()))
     }
 
     fn end(&mut self) {
@@ -381,6 +415,9 @@ impl Relay {
         match self.framing {
             Framing::EventStream => {
                 let mut framed = BytesMut::new();
+                if let Some(cutter) = &mut self.cutter {
+                    eventstream::write_payload(&cutter.rest(), &mut framed);
+                }
                 let code = StreamErrorCode::StreamBroken;
                 StreamException::ModelStreamError { code, message }.write(&mut framed);
                 self.stage = Stage::Ended;

@@ -140,6 +140,32 @@ async fn the_frames_of_a_response_stream_joined_are_the_replicas_bytes() {
     }
 }
 
+/// S80
+#[tokio::test]
+async fn each_part_of_a_stream_of_events_is_one_event_however_it_came() {
+    let events = [content("one \u{20ac}"), content("two"), usage(30, 10), DONE.to_owned()];
+    let stream = events.concat();
+    let middle = stream.find('\u{20ac}').unwrap() + 1;
+    let (begin, end) = (&stream.as_bytes()[..middle], &stream.as_bytes()[middle..]);
+    let unfinished = "data: {\"unfinished";
+    for (reply, last) in [
+        (Reply::chunked(EVENT_STREAM).byte_by_byte(&stream).end(), None),
+        (Reply::chunked(EVENT_STREAM).chunk(&stream).end(), None),
+        (Reply::chunked(EVENT_STREAM).chunk(begin).chunk(end).end(), None),
+        (Reply::chunked(EVENT_STREAM).chunk(&stream).chunk(unfinished).end(), Some(unfinished)),
+    ] {
+        let upstream = Upstream::always(reply).await;
+        let gateway = before(&upstream, "openai").await;
+        let answer = post(gateway.address(), &invocations_stream("e"), chat("hi")).await;
+        let (mut decoder, mut frames) = (Decoder::new(), Vec::new());
+        decoder.feed(&answer.body, &mut frames).unwrap();
+        let parts: Vec<_> = frames.iter().map(|frame| std::str::from_utf8(&frame.payload).unwrap()).collect();
+        let expected: Vec<_> = events.iter().map(String::as_str).chain(last).collect();
+        assert_eq!(parts, expected);
+        gateway.is_at_rest().await;
+    }
+}
+
 #[tokio::test]
 async fn a_part_arrives_before_the_next_is_sent() {
     let gate = Gate::new();
