@@ -74,11 +74,11 @@ impl Case {
 
 /// Scans a body like the gateway; the tenant is from a header.
 fn facts(body: &str, settings: &Settings) -> Result<RequestFacts> {
-    let mut scanner = BodyScanner::new(Dialect::Chat, settings);
+    let mut scanner = BodyScanner::new(Dialect::Chat, settings, &[]);
     for piece in body.as_bytes().chunks(PIECE_BYTES) {
         scanner.feed(piece);
     }
-    let (scan, prompt) = scanner.finish();
+    let (scan, prompt, _) = scanner.finish();
     ensure!(scan.outcome == Outcome::Complete, "the body is {:?}", scan.outcome);
     let model = scan.fields.model.context("the body has a model")?;
     Ok(fleet::facts(model, prompt, settings))

@@ -193,6 +193,7 @@ impl Diff {
             listen,
             admin,
             hash_seed,
+            key_skip_lines,
             limits,
             timeouts,
             replica_tls,
@@ -205,6 +206,7 @@ impl Diff {
         self.needs_restart("listen", listen, &new.listen);
         self.needs_restart("admin", admin, &new.admin);
         self.set(gateway, "hash_seed", hash_seed, &new.hash_seed, |_| "***".to_owned());
+        self.set(gateway, "key_skip_lines", key_skip_lines, &new.key_skip_lines, |lines| joined(lines));
         let Limits {
             body_bytes_max,
             bodies_bytes_max,

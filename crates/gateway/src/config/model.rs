@@ -30,6 +30,9 @@ pub struct Config {
     /// Seed of the prefix hashes. Gateways in front of one fleet must share it to agree; keep it secret, so that nobody
     /// outside can craft colliding prompts. May be written as `${NAME}` or `${file:/path}`. Default 0.
     pub hash_seed: u64,
+    /// How lines begin that are left out of keys where they stand at the beginning of a prompt; at most 16, each 1 to 256
+    /// characters. Default empty.
+    pub key_skip_lines: Vec<String>,
     /// Sizes.
     pub limits: Limits,
     /// Times of the request path.
@@ -284,6 +287,7 @@ impl fmt::Debug for Config {
             listen,
             admin,
             hash_seed: _,
+            key_skip_lines,
             limits,
             timeouts,
             replica_tls,
@@ -296,6 +300,7 @@ impl fmt::Debug for Config {
             .field("listen", listen)
             .field("admin", admin)
             .field("hash_seed", &format_args!("***"))
+            .field("key_skip_lines", key_skip_lines)
             .field("limits", limits)
             .field("timeouts", timeouts)
             .field("replica_tls", replica_tls)

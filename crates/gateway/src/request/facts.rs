@@ -74,7 +74,7 @@ fn prefix_key(routing: &config::Routing, api: Api, received: &Received, seed: u6
             (!beginning.is_empty()).then(|| hash::bytes(&beginning, seed))
         }
         (Api::SageMaker, NativePrefixSource::MessageText) | (Api::OpenAi, _) => {
-            received.prompt.key(routing.prefix_length)
+            received.prompt_key(routing.prefix_length)
         }
     }
 }

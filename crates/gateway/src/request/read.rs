@@ -38,6 +38,8 @@ pub(crate) struct Received {
     pub(crate) is_changed: bool,
     /// The prompt; empty where it could not be read.
     pub(crate) prompt: Prompt,
+    /// What keys are made of, where it is not that.
+    key_prompt: Option<Box<Prompt>>,
 }
 
 impl Received {
@@ -63,6 +65,11 @@ impl Received {
             Some(unpacked) => unpacked.bytes,
             None => self.pieces.len(),
         }
+    }
+
+    /// The key of the prompt's first `prefix_length` characters.
+    pub(crate) fn prompt_key(&self, prefix_length: u32) -> Option<u64> {
+        self.key_prompt.as_deref().unwrap_or(&self.prompt).key(prefix_length)
     }
 
     /// The first `n` bytes of the plain body, or all there are.
@@ -144,7 +151,8 @@ pub(crate) async fn body(
             return Err(refusal);
         }
     };
-    let mut scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt));
+    let lines = &snapshot.config.key_skip_lines;
+    let mut scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt, lines));
     let mut pieces = Pieces::default();
     let mut held = Held::none_of(&gateway.telemetry().bodies_bytes);
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
@@ -185,15 +193,17 @@ pub(crate) async fn body(
             deadline = Instant::now() + idle;
         }
     }
-    let (scan, prompt) = match scanner.map(BodyScanner::finish) {
-        Some((scan, prompt)) => (Some(scan), prompt),
-        None => (None, Prompt::default()),
+    let (scan, prompt, key_prompt) = match scanner.map(BodyScanner::finish) {
+        Some((scan, prompt, key_prompt)) => (Some(scan), prompt, key_prompt),
+        None => (None, Prompt::default(), None),
     };
     let unpacked = unpacker.map(|unpacker| unpacker.finish()).transpose()?.map(Box::new);
-    let mut received = Received { pieces: pieces.complete(), scan, unpacked, is_changed: false, _held: held, prompt };
+    let mut received =
+        Received { pieces: pieces.complete(), scan, unpacked, is_changed: false, _held: held, prompt, key_prompt };
     if received.unscanned().is_some() {
         // What was hashed before the fault may be any part of the prompt: not something to route by.
         received.prompt = Prompt::default();
+        received.key_prompt = None;
     }
     Ok(received)
 }

@@ -1,6 +1,6 @@
 //! Where prompts go: the same in every gateway, and apart where engines keep their caches apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -72,6 +72,31 @@ async fn models_adapters_and_salts_have_cache_views_of_their_own() {
 }
 
 /// S06: token ids make a key as text does.
+/// S15
+#[tokio::test]
+async fn a_line_that_changes_with_every_request_is_left_out_of_the_key_and_reaches_the_replica() {
+    let upstream = Upstream::ok().await;
+    let constant = "constant words of a system prompt ".repeat(600);
+    let lines = "key_skip_lines: [\"x-trace:\"]\n";
+    for (settings, has_one_home) in [(lines, true), ("", false)] {
+        let gateway = Gateway::start(&format!("{settings}{}", replicas(&[&upstream; 8]))).await;
+        let mut seen = BTreeSet::new();
+        for number in 0..20 {
+            let line = format!("x-trace: id={number:08x};\n");
+            let content = match number % 2 {
+                0 => json!(format!("{line}{constant}")),
+                _ => json!([{ "type": "text", "text": line }, { "type": "text", "text": constant }]),
+            };
+            let messages = json!([{ "role": "system", "content": content }]);
+            let body = json!({ "model": "m", "messages": messages }).to_string();
+            let answer = post(gateway.address(), "/v1/chat/completions", body.clone()).await;
+            seen.insert(answer.replica().to_owned());
+            assert_eq!(upstream.requests().pop().unwrap().body, body);
+        }
+        assert_eq!(seen.len() == 1, has_one_home, "{settings}: {seen:?}");
+    }
+}
+
 #[tokio::test]
 async fn prompts_of_token_ids_have_homes() {
     let engines = upstreams::<4>().await;

@@ -47,6 +47,7 @@ pub(super) fn config(root: &Node, report: &mut Report<'_>, secrets: &dyn SecretS
     let mut fields = Fields::of(root, "the configuration", context.report)?;
     let (listen, admin) = settings::addresses(&mut fields, context.report);
     let hash_seed = settings::hash_seed(&mut fields, context);
+    let key_skip_lines = settings::key_skip_lines(fields.get("key_skip_lines"), context.report);
     let limits = settings::limits(fields.get("limits"), context.report);
     let timeouts = settings::timeouts(fields.get("timeouts"), context.report);
     let replica_tls = settings::replica_tls(fields.get("replica_tls"), context);
@@ -55,7 +56,19 @@ pub(super) fn config(root: &Node, report: &mut Report<'_>, secrets: &dyn SecretS
     let cors = cors::cors(fields.get("cors"), context.report);
     let endpoints = endpoints(&mut fields, context);
     fields.finish(context.report);
-    Some(Config { listen, admin, hash_seed, limits, timeouts, replica_tls, health, metrics_scrape, cors, endpoints })
+    Some(Config {
+        listen,
+        admin,
+        hash_seed,
+        key_skip_lines,
+        limits,
+        timeouts,
+        replica_tls,
+        health,
+        metrics_scrape,
+        cors,
+        endpoints,
+    })
 }
 
 /// The long form `endpoints:` or the short form `replicas:`; a top-level `routing:` applies to either.

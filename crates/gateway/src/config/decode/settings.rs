@@ -12,7 +12,8 @@ use super::super::report::{Report, TOP};
 use super::super::secret::resolve;
 use super::super::yaml::Node;
 use super::Context;
-use super::fields::{Fields, text, whole_number, wrong_type, wrong_type_with};
+use super::fields::{Fields, list, text, whole_number, wrong_type, wrong_type_with};
+use super::names::is_free_text;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
@@ -65,6 +66,24 @@ pub(super) fn hash_seed(fields: &mut Fields<'_>, context: &mut Context<'_, '_>) 
             0
         }
     }
+}
+
+/// Beginnings of lines; few, since each is looked for in every prompt.
+pub(super) fn key_skip_lines(node: Option<&Node>, report: &mut Report<'_>) -> Vec<String> {
+    const LINES_MAX: usize = 16;
+    let Some(node) = node else { return Vec::new() };
+    let items = list(node, "key_skip_lines", "leave it out to leave nothing out", report);
+    if items.len() > LINES_MAX {
+        report.error(node.span, format!("key_skip_lines has more than {LINES_MAX} entries"));
+    }
+    let line = |item: &Node| {
+        let written = text(item, "line", report)?;
+        if written.is_empty() || !is_free_text(written) {
+            wrong_type(item, "line", "1 to 256 characters with which a line begins", report);
+        }
+        Some(written.to_owned())
+    };
+    items.iter().filter_map(line).collect()
 }
 
 pub(super) fn limits(node: Option<&Node>, report: &mut Report<'_>) -> Limits {

@@ -75,6 +75,7 @@ fn every_setting_reaches_the_model() {
     let config = accepted(EVERYTHING);
     assert_eq!((config.listen.to_string().as_str(), config.admin.to_string().as_str()), ("[::]:1", "127.0.0.1:2"));
     assert_eq!(config.hash_seed, 42);
+    assert_eq!(config.key_skip_lines, ["x-trace:", "x-nonce "]);
     let limits = Limits {
         body_bytes_max: 2048,
         bodies_bytes_max: 4096,

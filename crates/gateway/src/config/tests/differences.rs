@@ -16,6 +16,11 @@ fn every_setting_that_differs_is_named() {
         ("\"[::]:1\"", "\"[::]:9\"", "gateway: listen [::]:1 -> [::]:9 needs a restart"),
         ("127.0.0.1:2", "127.0.0.1:9", "gateway: admin 127.0.0.1:2 -> 127.0.0.1:9 needs a restart"),
         ("${SEED}", "7", "gateway: hash_seed *** -> ***"),
+        (
+            "[\"x-trace:\", \"x-nonce \"]",
+            "[\"x-trace:\"]",
+            "gateway: key_skip_lines [x-trace:, x-nonce ] -> [x-trace:]",
+        ),
         ("body_bytes_max: 2048", "body_bytes_max: 4096", "gateway: limits.body_bytes_max 2048 -> 4096"),
         (
             "header_bytes_max: 8192",
