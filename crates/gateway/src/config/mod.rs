@@ -23,6 +23,7 @@ mod replica_url;
 mod report;
 mod secret;
 mod summary;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod yaml;

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use serde_saphyr::granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Span as ParserSpan, Tag, options};
 
 use super::report::{Report, Span, TOP, names_a_secret, quote};
+use super::syntax;
 
 /// Largest text accepted, bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -71,7 +72,8 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Node> {
             Err(error) => {
                 let at = point(error.marker());
                 let message = format!("invalid yaml: {}", lowercase_first(&error.kind().to_string()));
-                report.syntax_error(at, message, syntax_help(report.line(at)));
+                let help = syntax::help(text, report.line(at), at.start, &message);
+                report.syntax_error(at, message, &help);
                 return None;
             }
         };
@@ -329,17 +331,6 @@ fn point(marker: &Marker) -> Span {
     let start = marker.byte_offset().unwrap_or_default();
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Span { start, end: start, line: number(marker.line()).max(1), column: number(marker.col()).saturating_add(1) }
-}
-
-fn syntax_help(line: &str) -> &'static str {
-    // Inside `{...}` an unquoted value ends at a bracket or brace; nothing in the parser's words says so.
-    if line.contains("://[") {
-        "put an ipv6 url in quotes"
-    } else if line.contains("${") {
-        "put `${...}` in quotes inside a mapping in braces"
-    } else {
-        ""
-    }
 }
 
 fn lowercase_first(text: &str) -> String {

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::super::report::{Report, Span, quote};
 use super::super::yaml::{Entry, Node, Scalar, Value};
-use super::suggest::did_you_mean;
+use super::suggest::{did_you_mean, place_of};
 
 /// The entries of a mapping that is being decoded.
 pub(super) struct Fields<'n> {
@@ -95,7 +95,9 @@ impl<'n> Fields<'n> {
             if self.asked.iter().any(|known| *known == &*entry.key) {
                 continue;
             }
-            let help = did_you_mean(&entry.key, self.asked.iter().copied(), report)
+            let elsewhere = place_of(&entry.key).map(|place| format!("it belongs to {place}"));
+            let help = elsewhere
+                .or_else(|| did_you_mean(&entry.key, self.asked.iter().copied(), report))
                 .unwrap_or_else(|| format!("known keys: {}", self.asked.join(", ")));
             report.error_with(entry.key_span, format!("unknown key {} in {}", quote(&entry.key), self.what), help);
         }

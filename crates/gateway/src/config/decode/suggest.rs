@@ -1,4 +1,4 @@
-//! "did you mean": the nearest known name to a misspelt one.
+//! "did you mean": the nearest known name to a misspelt one; and where a key belongs that stands elsewhere.
 
 use super::super::report::Report;
 
@@ -6,6 +6,52 @@ use super::super::report::Report;
 const NAME_BYTES_MAX: usize = 64;
 /// Most candidates that are compared.
 const CANDIDATES_MAX: usize = 1_000;
+
+/// Keys that belong to one place only, with that place. A test holds that all of them are there.
+const PLACES: [(&str, &[&str]); 9] = [
+    ("`routing`", &["strategy", "prefix_length", "concurrency_threshold", "native_prefix_source"]),
+    ("`routing` of the top or of an endpoint", &["tenant_header", "session_header"]),
+    ("`limits`", &["body_bytes_max", "header_bytes_max", "decompressed_bytes_max", "prompt_bytes_max"]),
+    (
+        "`timeouts`",
+        &[
+            "connect_ms",
+            "first_byte_ms",
+            "answer_idle_ms",
+            "body_idle_ms",
+            "client_idle_ms",
+            "pool_idle_ms",
+            "drain_delay_ms",
+            "drain_ms",
+        ],
+    ),
+    ("`health`", &["failures", "successes"]),
+    ("`cors`", &["allowed_origins", "allowed_headers", "max_age_s"]),
+    (
+        "an endpoint",
+        &["models", "aliases", "forward_authorization", "decompress_requests", "variants", "components", "adapters"],
+    ),
+    ("a replica", &["api", "api_key", "stateful_sessions", "labels"]),
+    (
+        "the top level",
+        &[
+            "listen",
+            "admin",
+            "hash_seed",
+            "key_skip_lines",
+            "limits",
+            "timeouts",
+            "metrics_scrape",
+            "cors",
+            "endpoints",
+        ],
+    ),
+];
+
+/// Where a key belongs that is not known where it stands, if that is one place.
+pub(super) fn place_of(key: &str) -> Option<&'static str> {
+    PLACES.iter().find(|(_, keys)| keys.contains(&key)).map(|(place, _)| *place)
+}
 
 /// `did you mean "..."?`, if a candidate is near enough: a third of the letters may differ; case, `-` and `_` do not
 /// count.
@@ -35,6 +81,15 @@ fn folded(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Stale entries would send people to where a key is not known either.
+    #[test]
+    fn every_key_with_a_place_is_a_setting() {
+        for key in PLACES.iter().flat_map(|(_, keys)| *keys) {
+            let is_used = super::super::super::EXAMPLE.contains(&format!("{key}:")) || *key == "stateful_sessions";
+            assert!(is_used, "{key}");
+        }
+    }
 
     #[test]
     fn a_near_name_is_suggested_and_a_far_one_is_not() {
