@@ -115,6 +115,12 @@ async fn a_compressed_body_that_names_an_alias_goes_on_plain() {
     assert_eq!(arrived.body, plain.replacen("\"m\"", "\"another-model\"", 1));
     assert_eq!((arrived.header("content-encoding"), arrived.header("transfer-encoding")), (None, None));
     assert_eq!(arrived.header("content-length"), Some(&*arrived.body.len().to_string()));
+
+    // The key is made of what the replica gets.
+    let gateway = before(&[&upstream; 8], "m: another-model").await;
+    let home = post(gateway.address(), &invocations("e"), arrived.body.clone()).await;
+    let answer = post_with(gateway.address(), &invocations("e"), &headers, sample).await;
+    assert_eq!((answer.replica(), answer.decision()), (home.replica(), "prefix_hit"));
 }
 
 #[tokio::test]

@@ -223,3 +223,20 @@ async fn draining_lets_open_streams_end_and_takes_no_more() {
     assert_eq!(soon(stream.collect()).await.unwrap().to_bytes(), DONE);
     assert!(soon(drained).await.unwrap(), "everything ended in time");
 }
+
+/// A body in answer to `HEAD` would be a fault of the protocol, and nothing but the gateway keeps it back here.
+#[tokio::test]
+async fn an_answer_to_head_has_the_length_of_the_body_and_none() {
+    let upstream = Upstream::ok().await;
+    let gateway = Gateway::before(&[&upstream]).await;
+    let mut client = Client::connect(gateway.address()).await;
+    for (path, bytes) in [("/livez", Some("3")), ("/nowhere", None)] {
+        let uri = format!("http://gateway{path}");
+        let sent = Request::builder().method(Method::HEAD).uri(uri).body(Full::new(Bytes::new())).unwrap();
+        let answer = soon(client.sender.send_request(sent)).await.unwrap();
+        let length = answer.headers()["content-length"].to_str().unwrap().to_owned();
+        assert!(length != "0" && bytes.is_none_or(|bytes| bytes == length), "{path}: {length}");
+        assert_eq!(soon(answer.into_body().collect()).await.unwrap().to_bytes(), "");
+    }
+    client.leave();
+}

@@ -2,6 +2,7 @@
 //! spaces.
 
 use proptest::prelude::*;
+use zlib_rs::{Deflate, DeflateFlush, Status};
 
 use super::{Coding, CodingError, Decoder, MEMBERS_MAX, PIECE_BYTES_MAX};
 
@@ -125,6 +126,22 @@ fn what_follows_the_end_is_damage() {
             let (plain, end) = decoded(coding, chunks, u64::MAX);
             assert!(end == Err(CodingError::Damaged) && plain == PLAIN, "{coding:?}: {end:?}");
         }
+    }
+}
+
+/// Where the output is full at the last byte, the end is found later, and may need no more input.
+#[test]
+fn what_follows_an_end_that_is_found_late_is_damage_too() {
+    for variant in 0..32 {
+        let plain: Vec<u8> =
+            (0..PIECE_BYTES_MAX as u32).map(|i| (i * i >> variant % 8) as u8 % (variant + 2)).collect();
+        let mut body = vec![0; 2 * PIECE_BYTES_MAX];
+        let mut deflate = Deflate::new(6, false, 15);
+        assert_eq!(deflate.compress(&plain, &mut body, DeflateFlush::Finish), Ok(Status::StreamEnd));
+        body.truncate(deflate.total_out() as usize);
+        assert_eq!(whole(Coding::Deflate, &body), (plain, Ok(())), "{variant}");
+        body.push(b'y');
+        assert_eq!(whole(Coding::Deflate, &body).1, Err(CodingError::Damaged), "{variant}");
     }
 }
 
