@@ -134,7 +134,7 @@ fn what_follows_the_end_is_damage() {
 fn what_follows_an_end_that_is_found_late_is_damage_too() {
     for variant in 0..32 {
         let plain: Vec<u8> =
-            (0..PIECE_BYTES_MAX as u32).map(|i| (i * i >> variant % 8) as u8 % (variant + 2)).collect();
+            (0..PIECE_BYTES_MAX as u32).map(|i| ((i * i) >> (variant % 8)) as u8 % (variant + 2)).collect();
         let mut body = vec![0; 2 * PIECE_BYTES_MAX];
         let mut deflate = Deflate::new(6, false, 15);
         assert_eq!(deflate.compress(&plain, &mut body, DeflateFlush::Finish), Ok(Status::StreamEnd));

@@ -11,7 +11,17 @@ const CANDIDATES_MAX: usize = 1_000;
 const PLACES: [(&str, &[&str]); 9] = [
     ("`routing`", &["strategy", "prefix_length", "concurrency_threshold", "native_prefix_source"]),
     ("`routing` of the top or of an endpoint", &["tenant_header", "session_header"]),
-    ("`limits`", &["body_bytes_max", "header_bytes_max", "decompressed_bytes_max", "prompt_bytes_max"]),
+    (
+        "`limits`",
+        &[
+            "body_bytes_max",
+            "bodies_bytes_max",
+            "connections_max",
+            "header_bytes_max",
+            "decompressed_bytes_max",
+            "prompt_bytes_max",
+        ],
+    ),
     (
         "`timeouts`",
         &[
@@ -19,6 +29,7 @@ const PLACES: [(&str, &[&str]); 9] = [
             "first_byte_ms",
             "answer_idle_ms",
             "body_idle_ms",
+            "client_stall_ms",
             "client_idle_ms",
             "pool_idle_ms",
             "drain_delay_ms",
@@ -41,6 +52,7 @@ const PLACES: [(&str, &[&str]); 9] = [
             "key_skip_lines",
             "limits",
             "timeouts",
+            "replica_tls",
             "metrics_scrape",
             "cors",
             "endpoints",
