@@ -5,7 +5,8 @@
 //! wildcards of the standard have their meaning.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
 
 use crate::config;
 use crate::response::body::ResponseBody;
@@ -47,9 +48,9 @@ impl Grant {
     }
 
     /// The answer to a preflight, if the request is one.
-    pub(super) fn preflight<B>(&self, cors: &config::Cors, request: &Request<B>) -> Option<Response<ResponseBody>> {
-        let asked = request.headers();
-        let is_preflight = *request.method() == Method::OPTIONS
+    pub(super) fn preflight(&self, cors: &config::Cors, head: &Parts) -> Option<Response<ResponseBody>> {
+        let asked = &head.headers;
+        let is_preflight = head.method == Method::OPTIONS
             && asked.contains_key(header::ORIGIN)
             && asked.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
         if !is_preflight {

@@ -44,16 +44,16 @@ use crate::snapshot::Snapshot;
 pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let arrived = Instant::now();
     let snapshot = gateway.snapshot();
-    let grant = Grant::of(&snapshot.config.cors, request.headers());
-    if let Some(answer) = grant.as_ref().and_then(|grant| grant.preflight(&snapshot.config.cors, &request)) {
+    let (head, body) = request.into_parts();
+    let grant = Grant::of(&snapshot.config.cors, &head.headers);
+    if let Some(answer) = grant.as_ref().and_then(|grant| grant.preflight(&snapshot.config.cors, &head)) {
         return answer;
     }
-    let is_head = *request.method() == Method::HEAD;
-    let mut response = answer(&gateway, &snapshot, request, arrived).await;
+    let mut response = answer(&gateway, &snapshot, &head, body, arrived).await;
     if let Some(grant) = grant {
         grant.tell(response.headers_mut());
     }
-    if is_head { without_body(response) } else { response }
+    if head.method == Method::HEAD { without_body(response) } else { response }
 }
 
 /// The head of an answer of our own; a replica's has no body anyway.
@@ -76,10 +76,10 @@ fn methods(allowed: &'static str) -> Response<ResponseBody> {
 async fn answer(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
-    request: Request<Incoming>,
+    head: &Parts,
+    body: Incoming,
     arrived: Instant,
 ) -> Response<ResponseBody> {
-    let (head, body) = request.into_parts();
     let path = head.uri.path();
     let call = Call::of(&head.method, path);
     let api = call.api(path);
@@ -88,7 +88,7 @@ async fn answer(
         Call::Models => Box::pin(models::list(snapshot)).await,
         Call::Model(id) => Box::pin(models::one(snapshot, &id)).await,
         Call::Methods { allowed } => Ok(methods(allowed)),
-        Call::Inference(inference) => infer(gateway, snapshot, inference, &head, body, arrived).await,
+        Call::Inference(inference) => infer(gateway, snapshot, inference, head, body, arrived).await,
         Call::WrongMethod { allowed } => Err(Refusal::wrong_method(allowed)),
         Call::Unknown => Err(Refusal::unknown_path(path)),
     };
