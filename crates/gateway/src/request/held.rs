@@ -26,6 +26,13 @@ impl Held {
         }
         has_room
     }
+
+    /// Gives back a part of the room taken.
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX).min(self.bytes);
+        self.all.dec_by(bytes);
+        self.bytes -= bytes;
+    }
 }
 
 impl Drop for Held {
@@ -45,6 +52,8 @@ mod tests {
         assert!(one.take(60, 100) && other.take(40, 100));
         assert!(!other.take(1, 100) && !one.take(usize::MAX, 100));
         assert_eq!(all.get(), 100);
+        one.give_back(20);
+        assert_eq!((all.get(), one.bytes), (80, 40));
         drop(one);
         assert!(other.take(60, 100));
         drop(other);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -15,6 +16,7 @@ use super::Refusal;
 use super::call::BodyShape;
 use super::held::Held;
 use super::unpack::{self, Unpacked, Unpacker};
+use crate::config;
 use crate::gateway::Gateway;
 use crate::scan::BodyScanner;
 use crate::snapshot::Snapshot;
@@ -128,6 +130,76 @@ impl Received {
     }
 }
 
+/// A body while it arrives.
+struct Reading<'s> {
+    limits: &'s config::Limits,
+    scanner: Option<BodyScanner<'s>>,
+    unpacker: Option<Box<Unpacker>>,
+    pieces: Pieces,
+    held: Held,
+}
+
+impl<'s> Reading<'s> {
+    fn start(
+        headers: &HeaderMap,
+        body: &Incoming,
+        dialect: Dialect,
+        (gateway, snapshot): (&Gateway, &'s Snapshot),
+    ) -> Result<Self, Refusal> {
+        let limits = &snapshot.config.limits;
+        let mut held = Held::none_of(&gateway.telemetry().bodies_bytes);
+        let unpacker = unpacker(headers, body, snapshot)?;
+        if let Some(unpacker) = &unpacker
+            && !held.take(unpacker.memory_bytes(), limits.bodies_bytes_max)
+        {
+            return Err(Refusal::bodies_too_large());
+        }
+        let lines = &snapshot.config.key_skip_lines;
+        let scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt, lines));
+        Ok(Self { limits, scanner, unpacker, pieces: Pieces::default(), held })
+    }
+
+    /// The next bytes.
+    async fn take(&mut self, piece: Bytes) -> Result<(), Refusal> {
+        let bytes_max = self.limits.body_bytes_max as u64;
+        if self.pieces.len() + piece.len() as u64 > bytes_max {
+            return Err(Refusal::body_too_large(bytes_max));
+        }
+        if !self.held.take(piece.len(), self.limits.bodies_bytes_max) {
+            return Err(Refusal::bodies_too_large());
+        }
+        let mut scan = |bytes: &[u8]| {
+            if let Some(scanner) = &mut self.scanner {
+                scanner.feed(bytes);
+            }
+        };
+        match &mut self.unpacker {
+            None => scan(&piece),
+            Some(unpacker) => unpacker.feed(&piece, &mut self.held, scan).await?,
+        }
+        self.pieces.push(piece);
+        Ok(())
+    }
+
+    /// All of it is here.
+    fn finish(mut self) -> Result<Received, Refusal> {
+        self.held.give_back(self.unpacker.as_ref().map_or(0, |unpacker| unpacker.memory_bytes()));
+        let unpacked = self.unpacker.map(|unpacker| unpacker.finish()).transpose()?.map(Box::new);
+        let (scan, prompt, key_prompt) = match self.scanner.map(BodyScanner::finish) {
+            Some((scan, prompt, key_prompt)) => (Some(scan), prompt, key_prompt),
+            None => (None, Prompt::default(), None),
+        };
+        let pieces = self.pieces.complete();
+        let mut received = Received { pieces, scan, unpacked, is_changed: false, _held: self.held, prompt, key_prompt };
+        if received.unscanned().is_some() {
+            // What was hashed before the fault may be any part of the prompt: not something to route by.
+            received.prompt = Prompt::default();
+            received.key_prompt = None;
+        }
+        Ok(received)
+    }
+}
+
 /// Reads the whole body.
 pub(crate) async fn body(
     headers: &HeaderMap,
@@ -135,8 +207,7 @@ pub(crate) async fn body(
     dialect: Dialect,
     (gateway, snapshot): (&Gateway, &Snapshot),
 ) -> Result<Received, Refusal> {
-    let limits = &snapshot.config.limits;
-    let bytes_max = limits.body_bytes_max as u64;
+    let bytes_max = snapshot.config.limits.body_bytes_max as u64;
     if body.size_hint().lower() > bytes_max {
         // Reading is what tells a client that waits for it to go on.
         if !headers.contains_key(header::EXPECT) {
@@ -144,17 +215,13 @@ pub(crate) async fn body(
         }
         return Err(Refusal::body_too_large(bytes_max));
     }
-    let mut unpacker = match unpacker(headers, &body, snapshot) {
-        Ok(unpacker) => unpacker,
+    let mut reading = match Reading::start(headers, &body, dialect, (gateway, snapshot)) {
+        Ok(reading) => reading,
         Err(refusal) => {
             discard(body);
             return Err(refusal);
         }
     };
-    let lines = &snapshot.config.key_skip_lines;
-    let mut scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt, lines));
-    let mut pieces = Pieces::default();
-    let mut held = Held::none_of(&gateway.telemetry().bodies_bytes);
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
     let mut deadline = Instant::now() + idle;
     loop {
@@ -162,50 +229,19 @@ pub(crate) async fn body(
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|error| Refusal::body_unreadable(&error))?;
         let Ok(piece) = frame.into_data() else { continue };
-        if pieces.len() + piece.len() as u64 > bytes_max {
-            discard(body);
-            return Err(Refusal::body_too_large(bytes_max));
-        }
         if piece.is_empty() {
             // HTTP/2 has frames without data, with which a client could keep itself waited for.
             continue;
         }
-        if !held.take(piece.len(), limits.bodies_bytes_max) {
+        if let Err(refusal) = reading.take(piece).await {
             discard(body);
-            return Err(Refusal::bodies_too_large());
+            return Err(refusal);
         }
-        let mut scan = |bytes: &[u8]| {
-            if let Some(scanner) = &mut scanner {
-                scanner.feed(bytes);
-            }
-        };
-        match &mut unpacker {
-            None => scan(&piece),
-            Some(unpacker) => {
-                if let Err(refusal) = unpacker.feed(&piece, &mut held, scan).await {
-                    discard(body);
-                    return Err(refusal);
-                }
-            }
-        }
-        pieces.push(piece);
         if !body.is_end_stream() {
             deadline = Instant::now() + idle;
         }
     }
-    let (scan, prompt, key_prompt) = match scanner.map(BodyScanner::finish) {
-        Some((scan, prompt, key_prompt)) => (Some(scan), prompt, key_prompt),
-        None => (None, Prompt::default(), None),
-    };
-    let unpacked = unpacker.map(|unpacker| unpacker.finish()).transpose()?.map(Box::new);
-    let mut received =
-        Received { pieces: pieces.complete(), scan, unpacked, is_changed: false, _held: held, prompt, key_prompt };
-    if received.unscanned().is_some() {
-        // What was hashed before the fault may be any part of the prompt: not something to route by.
-        received.prompt = Prompt::default();
-        received.key_prompt = None;
-    }
-    Ok(received)
+    reading.finish()
 }
 
 /// Takes what a refused client still sends, within limits: closing on it would reset the connection, and most clients

@@ -28,6 +28,7 @@ pub(super) struct Unpacked {
 #[derive(Debug)]
 pub(super) struct Unpacker {
     decoder: Decoder,
+    coding: Coding,
     bytes_max: u64,
     /// Of all bodies together; plain bytes count where they are kept.
     bodies_bytes_max: usize,
@@ -52,7 +53,19 @@ impl Unpacker {
     pub(super) fn new(coding: Coding, limits: &config::Limits, beginning_bytes_max: usize, keeps: bool) -> Self {
         let (bytes_max, bodies_bytes_max) = (limits.decompressed_bytes_max as u64, limits.bodies_bytes_max);
         let plain = Unpacked { pieces: keeps.then(Pieces::default), ..Unpacked::default() };
-        Self { decoder: Decoder::new(coding, bytes_max), bytes_max, bodies_bytes_max, beginning_bytes_max, plain }
+        Self {
+            decoder: Decoder::new(coding, bytes_max),
+            coding,
+            bytes_max,
+            bodies_bytes_max,
+            beginning_bytes_max,
+            plain,
+        }
+    }
+
+    /// What decompressing takes, bytes: a few bytes of a client's make it so much.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.coding.memory_bytes_max()
     }
 
     /// Takes a piece of the body; `read` gets what is in it.

@@ -1,6 +1,6 @@
 //! Compressed bodies (S08): read for their key, passed on as they came or plain, refused for what is wrong with them.
 
-use crate::support::{Answer, Gateway, Reply, Upstream, Wire, invocations, post_with, replicas, soon};
+use crate::support::{Answer, Gateway, Reply, Upstream, Wire, invocations, post_with, replicas, soon, until};
 
 macro_rules! sample {
     ($name:literal) => {
@@ -123,6 +123,44 @@ async fn an_endpoint_may_have_its_replicas_get_plain_bodies() {
         assert_eq!(arrived.header("content-digest"), Some("d"));
     }
     assert!(busy.count() > 0);
+}
+
+#[tokio::test]
+async fn plain_bytes_that_are_kept_count_among_the_bodies() {
+    let upstream = Upstream::ok().await;
+    let limits = "limits: {body_bytes_max: 65536, bodies_bytes_max: 1000000}\n";
+    for (keeps, status) in [(false, 200), (true, 503)] {
+        let replicas = replicas(&[&upstream]);
+        let endpoint = format!("{{name: e, decompress_requests: {keeps}, {}}}", replicas.trim_end());
+        let gateway = Gateway::start(&format!("{limits}endpoints:\n- {endpoint}\n")).await;
+        // It is 4 MiB inside.
+        assert_eq!(send(&gateway, CHAT, "gzip", sample!("bomb.gz")).await.status, status);
+        let counted = async || gateway.metrics().await.sum("kvroute_request_bodies_bytes", &[]);
+        until("nothing is counted", async || counted().await == 0.0).await;
+    }
+}
+
+/// A few bytes make a decoder take megabytes, for as long as the rest of them does not come.
+#[tokio::test]
+async fn what_decompressing_takes_counts_among_the_bodies_while_they_arrive() {
+    let upstream = Upstream::ok().await;
+    let limits = "limits: {body_bytes_max: 65536, bodies_bytes_max: 20000000, decompressed_bytes_max: 1048576}\n";
+    let gateway = Gateway::start(&format!("{limits}{}", replicas(&[&upstream]))).await;
+    let (coding, body) = SAMPLES[3];
+    for _ in 0..3 {
+        assert_eq!(send(&gateway, CHAT, coding, body).await.status, 200);
+    }
+    let mut slow = Wire::connect(gateway.address()).await;
+    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-encoding: {coding}\r\n");
+    slow.write(format!("{head}content-length: {}\r\n\r\n", body.len())).await.unwrap();
+    slow.write(&body[..10]).await.unwrap();
+    let bytes = async || gateway.metrics().await.sum("kvroute_request_bodies_bytes", &[]);
+    until("the decoder is counted", async || bytes().await > 17e6).await;
+    assert_eq!(send(&gateway, CHAT, coding, body).await.openai_error(), "overloaded");
+    assert_eq!(send(&gateway, CHAT, SAMPLES[0].0, SAMPLES[0].1).await.status, 200, "gzip takes less");
+    slow.write(&body[10..]).await.unwrap();
+    assert_eq!(soon(slow.head()).await.unwrap().unwrap().line, "HTTP/1.1 200 OK");
+    until("nothing is counted", async || bytes().await == 0.0).await;
 }
 
 #[tokio::test]

@@ -58,6 +58,16 @@ impl Coding {
         Self::ALL.into_iter().find(|coding| is(coding.as_str()))
     }
 
+    /// What a decoder takes at most, bytes: nearly all of it is the window.
+    #[must_use]
+    pub fn memory_bytes_max(self) -> usize {
+        match self {
+            Self::Gzip | Self::Deflate => 128 << 10,
+            // The buffer of a window of 8 MiB is a power of two that has room for a block more.
+            Self::Brotli | Self::Zstd => 17 << 20,
+        }
+    }
+
     /// Its name in `content-encoding`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
