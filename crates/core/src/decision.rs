@@ -91,9 +91,11 @@ pub enum Drop {
     Draining,
     /// Its health checks fail.
     Down,
-    /// Its requests failed; it comes back after a while.
+    /// It could not be reached several times in a row; it comes back after a while.
     Ejected,
-    /// It has failed before, comes back, and has its one request.
+    /// Its requests failed; it comes back after a while, and another is better off meanwhile.
+    Failing,
+    /// It has failed before, comes back, and has its one request, and another is better off.
     OnTrial,
     /// It has not been checked yet, and another has.
     Warming,
@@ -118,6 +120,7 @@ impl Drop {
             Drop::Draining => "draining",
             Drop::Down => "down",
             Drop::Ejected => "ejected",
+            Drop::Failing => "failing",
             Drop::OnTrial => "on trial",
             Drop::Warming => "warming",
             Drop::Unresponsive => "unresponsive",
@@ -131,7 +134,7 @@ impl Drop {
 
     /// Whether it is dropped only because others are better off; where there are none, it is considered after all.
     pub fn is_last_resort(self) -> bool {
-        matches!(self, Drop::Warming | Drop::Unresponsive | Drop::Busy)
+        matches!(self, Drop::Failing | Drop::OnTrial | Drop::Warming | Drop::Unresponsive | Drop::Busy)
     }
 }
 

@@ -1,17 +1,21 @@
 //! Which places may serve a request, and why the others may not.
 //!
 //! A place is a replica, or a copy of the invoked component on one. A place that is merely worse off than others (not
-//! checked yet, slow to answer checks, asked to be left alone) is dropped only while there are others: a fleet of busy
-//! engines that answer no probe in time still serves.
+//! checked yet, slow to answer checks, asked to be left alone, failing) is dropped only while there are others: a fleet
+//! of busy engines that answer no probe in time still serves, and so does one whose engines all failed at one prompt.
 
 use std::sync::Arc;
 
-use crate::breaker::Verdict;
+use crate::breaker::{Standing, Verdict};
 use crate::decision::{Candidate, Choice, Drop};
 use crate::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
 use crate::live::{Duty, Health, Live};
 use crate::prompt::PrefixChain;
 use crate::rendezvous;
+
+/// How many failing places are left out for each that is well. Where more fail, that is less a matter of the places than
+/// of what is asked of them, and the few others could not bear the load of all.
+const FAILING_PER_WELL_MAX: usize = 3;
 
 /// What a request insists on beyond a healthy replica.
 #[derive(Clone, Copy, Default)]
@@ -65,7 +69,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn drop_reason(&self, needs: Needs<'_>, now_us: u64) -> Option<Drop> {
+    /// Why it may not serve the request. `standing` is what the breaker of its engine says.
+    fn drop_reason(&self, needs: Needs<'_>, standing: Standing, now_us: u64) -> Option<Drop> {
         if needs.component.is_some() && self.copy.is_none() {
             return Some(Drop::NoCopy);
         }
@@ -79,16 +84,16 @@ impl<'a> Place<'a> {
         if self.replica.live.duty() != Duty::Ready {
             return Some(Drop::Draining);
         }
-        match engine.breaker.verdict(now_us) {
-            Verdict::Ejected { .. } => return Some(Drop::Ejected),
-            Verdict::Trial if engine.load.in_flight() > 0 => return Some(Drop::OnTrial),
-            Verdict::Trial | Verdict::Closed => {}
-        }
-        match engine.health() {
-            Health::Down => Some(Drop::Down),
-            Health::Warming => Some(Drop::Warming),
-            Health::Unresponsive => Some(Drop::Unresponsive),
-            Health::Up => engine.is_busy(now_us).then_some(Drop::Busy),
+        match (engine.health(), standing.verdict) {
+            (Health::Down, _) => Some(Drop::Down),
+            (_, Verdict::Ejected { is_reachable: false, .. }) => Some(Drop::Ejected),
+            // From here on they are last resorts.
+            (Health::Warming, _) => Some(Drop::Warming),
+            (Health::Unresponsive, _) => Some(Drop::Unresponsive),
+            (Health::Up, _) if engine.is_busy(now_us) => Some(Drop::Busy),
+            (Health::Up, Verdict::Ejected { is_reachable: true, .. }) => Some(Drop::Failing),
+            (Health::Up, Verdict::Trial { is_taken: true }) => Some(Drop::OnTrial),
+            (Health::Up, Verdict::Trial { is_taken: false } | Verdict::Closed) => None,
         }
     }
 }
@@ -106,7 +111,10 @@ fn places<'a>(variant: &'a Variant, needs: Needs<'a>) -> impl Iterator<Item = Pl
 
 /// Whether some place of the variant may serve the request, if only as a last resort.
 pub(crate) fn has_candidate(variant: &Variant, needs: Needs<'_>, now_us: u64) -> bool {
-    places(variant, needs).any(|place| place.drop_reason(needs, now_us).is_none_or(Drop::is_last_resort))
+    places(variant, needs).any(|place| {
+        let standing = place.engine().breaker.standing(now_us);
+        place.drop_reason(needs, standing, now_us).is_none_or(Drop::is_last_resort)
+    })
 }
 
 /// What each place is believed to hold of a prompt, in the order of [`candidates`]: asked before the variant's lock is
@@ -127,13 +135,17 @@ pub(crate) fn candidates(
     for (place, &matched_blocks) in places(variant, needs).zip(matched) {
         let (live, copy) = (place.live(), place.copy.map(|(index, _)| index));
         let choice = Choice { replica: place.index, copy, target: place.target() };
-        let dropped = if tried.contains(&choice) { Some(Drop::Tried) } else { place.drop_reason(needs, now_us) };
+        let standing = place.engine().breaker.standing(now_us);
+        let dropped = match tried.contains(&choice) {
+            true => Some(Drop::Tried),
+            false => place.drop_reason(needs, standing, now_us),
+        };
         candidates.push(Candidate {
             replica: place.index,
             copy,
             target: choice.target,
             in_flight: live.load.in_flight(),
-            penalty: place.engine().breaker.penalty(now_us),
+            penalty: standing.penalty,
             matched_blocks,
             rendezvous: 0.0,
             copy_rendezvous: 0.0,
@@ -141,11 +153,24 @@ pub(crate) fn candidates(
             dropped,
         });
     }
-    if candidates.iter().all(|candidate| !candidate.is_eligible()) {
-        let last = candidates.iter_mut().filter(|c| c.dropped.is_some_and(Drop::is_last_resort));
-        last.for_each(|candidate| candidate.dropped = None);
-    }
+    take_back_last_resorts(&mut candidates);
     candidates
+}
+
+/// Those that were dropped only because others are better off, where the others are too few.
+fn take_back_last_resorts(candidates: &mut [Candidate]) {
+    let (mut well, mut failing) = (0, 0);
+    for candidate in candidates.iter() {
+        well += usize::from(candidate.is_eligible());
+        failing += usize::from(candidate.dropped == Some(Drop::Failing));
+    }
+    let is_taken_back = |drop: Drop| match well {
+        0 => drop.is_last_resort(),
+        _ => drop == Drop::Failing && failing > FAILING_PER_WELL_MAX * well,
+    };
+    for candidate in candidates.iter_mut().filter(|candidate| candidate.dropped.is_some_and(is_taken_back)) {
+        candidate.dropped = None;
+    }
 }
 
 /// Gives every candidate its rendezvous scores for a key.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::breaker::{Failure, Ticket};
 use crate::live::Live;
 use crate::prompt::PrefixChain;
 
@@ -72,6 +73,9 @@ pub struct Reservation {
     is_own_engine: bool,
     pending_prefill_tokens: u64,
     matched_blocks: usize,
+    ticket: Ticket,
+    /// It has been said how the request went.
+    is_judged: bool,
 }
 
 impl Reservation {
@@ -82,6 +86,7 @@ impl Reservation {
         copy: Option<(Arc<Live>, bool)>,
         pending_prefill_tokens: u64,
         matched_blocks: usize,
+        now_us: u64,
     ) -> Self {
         replica.load.add(pending_prefill_tokens);
         let is_own_engine = copy.as_ref().is_some_and(|(_, own)| *own);
@@ -89,7 +94,9 @@ impl Reservation {
         if let Some(copy) = &copy {
             copy.load.add(pending_prefill_tokens);
         }
-        Self { replica, copy, is_own_engine, pending_prefill_tokens, matched_blocks }
+        let engine = copy.as_ref().filter(|_| is_own_engine).unwrap_or(&replica);
+        let ticket = engine.breaker.admit(now_us);
+        Self { replica, copy, is_own_engine, pending_prefill_tokens, matched_blocks, ticket, is_judged: false }
     }
 
     /// What lives at the address that gets the request: the copy where it is an engine of its own, else the replica.
@@ -98,6 +105,18 @@ impl Reservation {
             Some(copy) if self.is_own_engine => copy,
             _ => &self.replica,
         }
+    }
+
+    /// The request went well. Of this and [`Reservation::failed`] the first that is said counts, the others say nothing.
+    pub fn succeeded(&mut self, now_us: u64) {
+        if !std::mem::replace(&mut self.is_judged, true) {
+            self.engine().breaker.succeeded(&self.ticket, now_us);
+        }
+    }
+
+    /// The request failed, and what gave it its place is to blame. Says whether that is ejected because of it.
+    pub fn failed(&mut self, failure: Failure, now_us: u64) -> bool {
+        !std::mem::replace(&mut self.is_judged, true) && self.engine().breaker.failed(&self.ticket, failure, now_us)
     }
 
     /// The prompt is on its way there: from now on it is believed to be held.
@@ -127,5 +146,6 @@ impl Drop for Reservation {
         if let Some(copy) = &self.copy {
             copy.load.remove();
         }
+        self.engine().breaker.give_back(&self.ticket);
     }
 }

@@ -108,7 +108,7 @@ pub fn route(
     }
     let pick = pick(index, variant, needs, facts, &mut candidates, &mut entropy);
     let decision = decide(index, variant.routing.strategy, pick, candidates, facts);
-    let reservation = take(variant, needs, &decision, pick.index, facts);
+    let reservation = take(variant, needs, &decision, pick.index, facts, now_us);
     drop(turn);
 
     reservation.expect_held(&facts.prompt.chain);
@@ -240,7 +240,14 @@ fn decide(
     }
 }
 
-fn take(variant: &Variant, needs: Needs<'_>, decision: &Decision, index: usize, facts: &RequestFacts) -> Reservation {
+fn take(
+    variant: &Variant,
+    needs: Needs<'_>,
+    decision: &Decision,
+    index: usize,
+    facts: &RequestFacts,
+    now_us: u64,
+) -> Reservation {
     let Choice { replica, copy, .. } = decision.choice;
     let copy = needs.component.zip(copy).map(|(component, copy)| {
         let copy = &component.copies[copy];
@@ -248,7 +255,7 @@ fn take(variant: &Variant, needs: Needs<'_>, decision: &Decision, index: usize, 
     });
     let uncached = facts.uncached_tokens(decision.captured_bytes);
     let matched_blocks = decision.candidates[index].matched_blocks;
-    Reservation::take(variant.replicas[replica].live.clone(), copy, uncached, matched_blocks)
+    Reservation::take(variant.replicas[replica].live.clone(), copy, uncached, matched_blocks, now_us)
 }
 
 fn held_bytes(candidate: &Candidate, facts: &RequestFacts) -> u64 {

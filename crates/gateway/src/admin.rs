@@ -94,7 +94,7 @@ struct ReplicaStatus<'a> {
 
 /// In one word, what keeps requests away, or `ready`.
 fn state(live: &Live, now_us: u64) -> &'static str {
-    match (live.duty(), live.breaker.verdict(now_us), live.health()) {
+    match (live.duty(), live.breaker.standing(now_us).verdict, live.health()) {
         (Duty::Drain | Duty::Maint, ..) => live.duty().as_str(),
         (Duty::Ready, Verdict::Ejected { .. }, _) => "ejected",
         (Duty::Ready, _, Health::Up) => "ready",
@@ -113,7 +113,7 @@ fn replicas(gateway: &Gateway) -> String {
         state: state(&replica.live, now_us),
         duty: replica.live.duty().as_str(),
         health: replica.live.health().as_str(),
-        ejected: matches!(replica.live.breaker.verdict(now_us), Verdict::Ejected { .. }),
+        ejected: matches!(replica.live.breaker.standing(now_us).verdict, Verdict::Ejected { .. }),
         weight: replica.weight,
         in_flight: replica.live.load.in_flight(),
         pending_prefill_tokens: replica.live.load.pending_prefill_tokens(),

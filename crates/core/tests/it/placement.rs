@@ -253,37 +253,6 @@ fn the_merely_worse_off_serve_only_where_nobody_else_can() {
 }
 
 #[test]
-fn a_replica_whose_requests_fail_is_left_alone_and_comes_back_one_request_at_a_time() {
-    use kvroute_core::breaker::{EJECTION_US, FAILURES_MAX, TRIALS};
-    let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));
-    let failing = &endpoint.variants[0].replicas[0].live;
-    for n in 0..FAILURES_MAX {
-        failing.breaker.failed(u64::from(n));
-    }
-    assert!((0..50).all(|n| pass(&endpoint, &facts("x"), 100 + n) == 1), "ejected");
-    let later = FAILURES_MAX as u64 + EJECTION_US;
-    let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), later + n)).collect();
-    assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 1, "on trial");
-    drop(open);
-    (0..TRIALS).for_each(|_| failing.breaker.succeeded(later));
-    let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), 2 * later + 10_000_000 + n)).collect();
-    assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 15, "back");
-}
-
-#[test]
-fn a_replica_that_fails_fast_does_not_look_idle() {
-    let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));
-    let failing = &endpoint.variants[0].replicas[0].live;
-    (0..3).for_each(|n| _ = failing.breaker.failed(n));
-    let open: Vec<_> = (0..9).map(|n| place(&endpoint, &facts("x"), 10 + n)).collect();
-    assert_eq!(
-        open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(),
-        3,
-        "three failures weigh three"
-    );
-}
-
-#[test]
 fn a_target_without_a_path_for_the_request_is_never_asked() {
     let replicas = vec![replica("a"), replica("b")];
     let mut endpoint = endpoint(vec![variant("main", routing(Strategy::Random, 32), replicas)]);

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use kvroute_core::breaker::Verdict;
-use kvroute_core::decision::{Choice, Decision, Reason};
+use kvroute_core::breaker::{Failure, Verdict};
+use kvroute_core::decision::{Candidate, Choice, Decision, Reason};
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
@@ -19,7 +19,10 @@ use kvroute_core::router::{Attempts, NoRoute, Routed};
 use kvroute_core::routing::Strategy;
 use smallvec::smallvec;
 
+use self::judge::Judge;
 use crate::fixture::{attempt, facts, routing};
+
+mod judge;
 
 const SEEDS: u64 = 200;
 const STEPS: u64 = 2_000;
@@ -86,6 +89,11 @@ struct Open {
     facts: RequestFacts,
     tried: Vec<Choice>,
     generation: u64,
+    /// Its number, and the engine that has it.
+    number: u64,
+    engine: Arc<Live>,
+    /// It has been said how it went.
+    is_judged: bool,
 }
 
 struct World<'a> {
@@ -98,6 +106,17 @@ struct World<'a> {
     replicas: BTreeMap<String, Known>,
     copies: BTreeMap<(String, usize), CopyKnown>,
     open: Vec<Open>,
+    /// The breaker of each engine, by the address of what lives there.
+    judges: BTreeMap<usize, Judge>,
+    /// What becomes of requests to engines that are ill.
+    ill: BTreeMap<usize, Failure>,
+    /// Requests placed so far.
+    placed: u64,
+}
+
+/// The name of an engine that stays the same as long as the world.
+fn id(live: &Arc<Live>) -> usize {
+    Arc::as_ptr(live) as usize
 }
 
 impl<'a> World<'a> {
@@ -113,6 +132,9 @@ impl<'a> World<'a> {
             replicas: BTreeMap::new(),
             copies: BTreeMap::new(),
             open: Vec::new(),
+            judges: BTreeMap::new(),
+            ill: BTreeMap::new(),
+            placed: 0,
         };
         world.configure();
         world
@@ -125,7 +147,11 @@ impl<'a> World<'a> {
             0..58 => self.first_content(),
             58..80 => self.finish(),
             80..86 => self.disconnect(),
-            86..91 => self.retry(),
+            86..91 => {
+                if let Some(index) = self.some_open() {
+                    self.retry(index);
+                }
+            }
             91..97 => self.change_state(),
             97 => self.restart_replica(),
             98 => self.now_us += 3_600_000_000, // the clock jumps an hour; nothing may expire by it
@@ -228,8 +254,24 @@ impl<'a> World<'a> {
         if let Some(copy) = copy {
             self.copies.get_mut(&(replica.clone(), copy)).expect("known").in_flight += 1;
         }
-        let generation = self.generation;
-        self.open.push(Open { reservation, replica, copy, pending, facts, tried, generation });
+        let engine = self.engine(decision.choice).clone();
+        assert!(std::ptr::eq(reservation.engine(), &*engine), "the place is where the decision says");
+        let (generation, number, now_us) = (self.generation, self.placed, self.now_us);
+        self.judge(&engine).placed(number, now_us);
+        self.placed += 1;
+        let is_judged = false;
+        self.open.push(Open {
+            reservation,
+            replica,
+            copy,
+            pending,
+            facts,
+            tried,
+            generation,
+            number,
+            engine,
+            is_judged,
+        });
     }
 
     /// The rules of a decision, from outside.
@@ -240,24 +282,28 @@ impl<'a> World<'a> {
         let replica = &variant.replicas[chosen.replica];
         assert_eq!(replica.live.duty(), Duty::Ready, "a draining replica gets nothing");
         assert_eq!(chosen.copy.is_some(), facts.component.is_some(), "a component is served by a copy");
-        let engine = match chosen.copy.map(|copy| &self.endpoint.components[0].copies[copy]) {
-            Some(copy) => {
-                assert_eq!(copy.replica, chosen.replica, "the copy is on its replica");
-                if copy.has_own_address { &copy.live } else { &replica.live }
-            }
-            None => &replica.live,
-        };
-        assert_ne!(engine.health(), Health::Down, "one that is down gets nothing");
-        assert!(!matches!(engine.breaker.verdict(self.now_us), Verdict::Ejected { .. }), "nor one that is ejected");
+        if let Some(copy) = chosen.copy {
+            assert_eq!(self.endpoint.components[0].copies[copy].replica, chosen.replica, "the copy is on its replica");
+        }
+        assert_ne!(self.engine(chosen).health(), Health::Down, "one that is down gets nothing");
+        let verdict = self.verdict(self.engine(chosen));
+        assert!(!matches!(verdict, Verdict::Ejected { is_reachable: false, .. }), "nor one that cannot be reached");
         if facts.model.is_some() {
             assert!(self.endpoint.adapters[0].is_on(replica), "the adapter is there");
         }
-        let worst_first = decision.candidates.iter().filter(|c| c.is_eligible()).map(|c| {
-            let live = &variant.replicas[c.replica].live;
-            facts.component.is_some() || (live.health() == Health::Up && !live.is_busy(self.now_us))
-        });
-        let well: Vec<bool> = worst_first.collect();
-        assert!(well.iter().all(|w| *w == well[0]), "the merely worse off are candidates only among themselves");
+        let is_up = |candidate: &&Candidate| {
+            let live = self.engine(candidate.choice());
+            candidate.is_eligible() && live.health() == Health::Up && !live.is_busy(self.now_us)
+        };
+        let verdicts = decision.candidates.iter().filter(is_up).map(|c| self.verdict(self.engine(c.choice())));
+        let (mut well, mut failing) = (0, 0);
+        for verdict in verdicts {
+            well += usize::from(matches!(verdict, Verdict::Closed | Verdict::Trial { is_taken: false }));
+            failing += usize::from(matches!(verdict, Verdict::Ejected { .. }));
+        }
+        let eligible = decision.candidates.iter().filter(|c| c.is_eligible()).count();
+        let is_worse_left_out = well == eligible || (well + failing == eligible && failing > 3 * well);
+        assert!(well == 0 || is_worse_left_out, "the merely worse off are candidates only among themselves");
         assert!(decision.captured_bytes <= decision.available_bytes);
         assert!(decision.available_bytes <= facts.prompt.text_bytes);
 
@@ -272,7 +318,7 @@ impl<'a> World<'a> {
             assert_eq!(decision.reason.is_spill(), before[home.replica] >= threshold);
         }
         if variant.routing.strategy == Strategy::LeastOutstanding && facts.component.is_none() {
-            let penalty = |i: usize| variant.replicas[i].live.breaker.penalty(self.now_us);
+            let penalty = |i: usize| variant.replicas[i].live.breaker.standing(self.now_us).penalty;
             let relative = |i: usize| f64::from(before[i] + penalty(i) + 1) / variant.replicas[i].weight;
             assert!(eligible.iter().all(|&i| relative(chosen.replica) <= relative(i)), "the least outstanding");
         }
@@ -289,19 +335,71 @@ impl<'a> World<'a> {
         self.replicas.get_mut(&open.replica).expect("known").pending -= std::mem::take(&mut open.pending);
     }
 
+    /// An answer ends as it does where it comes from, which is said once or several times.
     fn finish(&mut self) {
         self.first_content();
-        self.disconnect();
+        let Some(index) = self.some_open() else { return };
+        match self.ill.get(&id(&self.open[index].engine)).copied() {
+            Some(Failure::Unreachable) => return self.retry(index),
+            Some(Failure::Request) => {
+                self.fail(index, Failure::Request);
+                self.succeed(index);
+            }
+            None => self.succeed(index),
+        }
+        self.leave(index);
     }
 
+    fn succeed(&mut self, index: usize) {
+        self.open[index].reservation.succeeded(self.now_us);
+        let Open { number, ref engine, is_judged, .. } = self.open[index];
+        if !is_judged {
+            let engine = engine.clone();
+            self.judge(&engine).succeeded(number);
+        }
+        self.open[index].is_judged = true;
+    }
+
+    fn fail(&mut self, index: usize, failure: Failure) {
+        let (now_us, next) = (self.now_us, self.placed);
+        let ejected = self.open[index].reservation.failed(failure, now_us);
+        let Open { number, ref engine, is_judged, .. } = self.open[index];
+        let engine = engine.clone();
+        assert_eq!(ejected, !is_judged && self.judge(&engine).failed(number, failure, now_us, next));
+        self.open[index].is_judged = true;
+    }
+
+    /// A client goes away, which says nothing of the engine.
     fn disconnect(&mut self) {
-        let Some(index) = self.some_open() else { return };
+        if let Some(index) = self.some_open() {
+            self.leave(index);
+        }
+    }
+
+    fn leave(&mut self, index: usize) {
         let open = self.open.swap_remove(index);
         self.gave_back(&open);
         drop(open.reservation);
     }
 
+    fn judge(&mut self, engine: &Arc<Live>) -> &mut Judge {
+        self.judges.entry(id(engine)).or_default()
+    }
+
+    fn verdict(&self, engine: &Arc<Live>) -> Verdict {
+        self.judges.get(&id(engine)).map_or(Verdict::Closed, |judge| judge.verdict(self.now_us))
+    }
+
+    /// What lives where a decision sends its request.
+    fn engine(&self, choice: Choice) -> &Arc<Live> {
+        match choice.copy.map(|copy| &self.endpoint.components[0].copies[copy]) {
+            Some(copy) if copy.has_own_address => &copy.live,
+            _ => &self.endpoint.variants[0].replicas[choice.replica].live,
+        }
+    }
+
     fn gave_back(&mut self, open: &Open) {
+        self.judge(&open.engine).ended(open.number);
         let known = self.replicas.get_mut(&open.replica).expect("known");
         known.in_flight -= 1;
         known.pending -= open.pending;
@@ -311,17 +409,15 @@ impl<'a> World<'a> {
     }
 
     /// The place cannot be reached: another one, under the same snapshot as the first.
-    fn retry(&mut self) {
-        let Some(index) = self.some_open() else { return };
-        if self.open[index].generation != self.generation {
-            return;
-        }
+    fn retry(&mut self, index: usize) {
+        self.fail(index, Failure::Unreachable);
         let open = self.open.swap_remove(index);
         open.reservation.never_arrived(&open.facts.prompt.chain);
-        open.reservation.engine().breaker.failed(self.now_us);
         self.gave_back(&open);
         drop(open.reservation);
-        self.place(open.facts, open.tried);
+        if open.generation == self.generation {
+            self.place(open.facts, open.tried);
+        }
     }
 
     fn some_live(&mut self) -> Arc<Live> {
@@ -335,12 +431,13 @@ impl<'a> World<'a> {
         match self.entropy.below(8) {
             0 => _ = live.set_duty(Duty::ALL[self.entropy.below(3) as usize]),
             1 => live.busy_until(self.now_us + 1_000_000),
-            2 => _ = live.breaker.failed(self.now_us),
-            3 => live.breaker.succeeded(self.now_us),
+            2 => _ = self.ill.insert(id(&live), Failure::Request),
+            3 => _ = self.ill.insert(id(&live), Failure::Unreachable),
             4 => _ = live.set_health(Health::ALL[self.entropy.below(4) as usize]),
             _ => {
                 live.set_duty(Duty::Ready);
                 live.set_health(Health::Up);
+                self.ill.remove(&id(&live));
             }
         }
     }
@@ -363,6 +460,11 @@ impl<'a> World<'a> {
         }
         for (name, known) in &self.copies {
             assert_eq!(known.live.load.in_flight(), known.in_flight, "copy {name:?}");
+        }
+        let lives =
+            self.replicas.values().map(|known| &known.live).chain(self.copies.values().map(|known| &known.live));
+        for live in lives {
+            assert_eq!(live.breaker.standing(self.now_us).verdict, self.verdict(live));
         }
         let open: u32 = self.replicas.values().map(|known| known.in_flight).sum();
         assert_eq!(open as usize, self.open.len());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use kvroute_core::breaker::Failure;
 use kvroute_core::decision::Reason;
 use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
 use kvroute_core::live::Live;
@@ -154,7 +155,7 @@ impl Exchange {
         if let Some(reservation) = &self.reservation {
             reservation.never_arrived(&self.chain);
         }
-        self.blame();
+        self.blame(Failure::Unreachable);
     }
 
     /// The place refused for load, and perhaps said when to come back.
@@ -182,9 +183,9 @@ impl Exchange {
     }
 
     /// What happened speaks against the replica.
-    fn blame(&self) {
+    fn blame(&mut self, failure: Failure) {
         let now_us = self.gateway.clock().moment().now_us;
-        if self.engine().is_some_and(|engine| engine.breaker.failed(now_us)) {
+        if self.reservation.as_mut().is_some_and(|reservation| reservation.failed(failure, now_us)) {
             let replica = &*self.target.labels.replica;
             tracing::warn!(replica, url = %self.target.url, "replica ejected: its requests fail");
         }
@@ -207,9 +208,8 @@ impl Exchange {
             }
         };
         tracing::warn!(replica = &**replica, url = %self.target.url, attempts = self.attempts, %error, "request failed");
-        if !matches!(error, SendError::Connect(_)) {
-            self.blame(); // for connections that cannot be made it has been blamed already
-        }
+        // Where no connection could be made, that has been said already, and the first word counts.
+        self.blame(Failure::Request);
         self.outcome = outcome;
         let refusal = Refusal::after_asking(kind, message);
         self.code = refusal.code(api);
@@ -252,6 +252,7 @@ impl Exchange {
     pub(crate) fn passed(&mut self, seen: Seen) {
         if seen.error {
             self.outcome = Outcome::ErrorInStream;
+            self.blame(Failure::Request);
         }
         if seen.content_events == 0 {
             return;
@@ -296,11 +297,11 @@ impl Exchange {
         // Refusals for load, and of what it was never made for, speak neither for nor against it.
         match self.code {
             429 | 501 | 503 | 505 => {}
-            500.. => self.blame(),
+            500.. => self.blame(Failure::Request),
             _ => {
                 let now_us = self.gateway.clock().moment().now_us;
-                if let Some(engine) = self.engine() {
-                    engine.breaker.succeeded(now_us);
+                if let Some(reservation) = &mut self.reservation {
+                    reservation.succeeded(now_us);
                 }
             }
         }
@@ -309,7 +310,7 @@ impl Exchange {
 
     /// The replica broke off.
     pub(crate) fn broke_off(&mut self, usage: Option<Usage>, error: &dyn fmt::Display) {
-        self.blame();
+        self.blame(Failure::Request);
         let replica = &*self.target.labels.replica;
         tracing::warn!(replica, url = %self.target.url, %error, "replica broke off in the middle of its answer");
         self.usage = usage;

@@ -96,7 +96,7 @@ fn row(snapshot: &Snapshot, now_us: u64, endpoint: &Endpoint, variant: &Variant,
 
 /// Whether it takes requests as one that is well.
 fn is_ready(live: &Live, now_us: u64) -> bool {
-    let is_ejected = matches!(live.breaker.verdict(now_us), Verdict::Ejected { .. });
+    let is_ejected = matches!(live.breaker.standing(now_us).verdict, Verdict::Ejected { .. });
     live.duty() == Duty::Ready && live.health() == Health::Up && !is_ejected
 }
 
