@@ -147,7 +147,7 @@ pub enum Reason {
     Cold,
     /// The session's home.
     Session,
-    /// The replica that keeps what the request goes on with.
+    /// The engine that keeps what the request goes on with.
     Pinned,
     /// The home copy is at its threshold: another copy on the same replica.
     SpillCopy,

@@ -1,9 +1,8 @@
 //! Everything about a request that routing may look at.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
+use crate::fleet::EngineId;
 use crate::hash;
 use crate::prompt::{BYTES_PER_TOKEN, Prompt};
 
@@ -20,9 +19,9 @@ pub struct RequestFacts {
     pub tenant: Option<u64>,
     /// Hash of whatever names the session: session header, `prompt_cache_key`, SageMaker session id.
     pub session: Option<u64>,
-    /// Id of the replica that keeps what this request goes on with (a stateful session, an earlier response): nobody
-    /// else can answer it, so it goes there if that is possible at all.
-    pub pinned: Option<Arc<str>>,
+    /// The engine that keeps what this request goes on with (a stateful session, an earlier response): nobody else can
+    /// answer it, so it goes there if that is possible at all.
+    pub pinned: Option<EngineId>,
     /// Hash of what partitions the engine's cache beyond the text (`cache_salt`).
     pub cache_salt: Option<u64>,
     /// The prompt's chain and text keys.

@@ -14,6 +14,14 @@ use crate::routing::Routing;
 /// Seeds the hash of replica ids, so that a replica called like a prompt has nothing to do with it.
 const REPLICA_SEED: u64 = 0x7265_706c_6963_6131;
 
+/// Seeds the hash of component names in the names of copies that are engines of their own.
+const COPY_SEED: u64 = 0x636f_7079_656e_6769;
+
+/// Names an engine (a replica, or a copy with an address of its own) for as long as it is configured under the same ids,
+/// whatever snapshot is in force and however its address changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EngineId(u64);
+
 /// Where a replica or copy is reached: an index into a table that the owner of the sockets keeps beside the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TargetId(pub u32);
@@ -64,6 +72,15 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// The component that has a copy which is this engine.
+    pub fn component_of(&self, engine: EngineId) -> Option<&Component> {
+        let replica = |component: &Component, copy: &Copy| &self.variants[component.variant].replicas[copy.replica];
+        self.components.iter().find(|component| {
+            let mut own = component.copies.iter().filter(|copy| copy.has_own_address);
+            own.any(|copy| component.engine_of(copy, replica(component, copy)) == engine)
+        })
+    }
+
     fn names_model(&self, model: &str) -> bool {
         self.models.iter().any(|m| m == model) || self.adapters.iter().any(|a| a.name == model)
     }
@@ -105,6 +122,11 @@ impl Replica {
         assert!(weight > 0.0, "weights are positive");
         Self { id: Arc::from(id), weight, target, live, key: hash::bytes(id.as_bytes(), REPLICA_SEED) }
     }
+
+    /// The engine at its address.
+    pub fn engine(&self) -> EngineId {
+        EngineId(self.key)
+    }
 }
 
 /// An inference component: a model that has copies on some replicas of one variant.
@@ -116,6 +138,16 @@ pub struct Component {
     pub variant: usize,
     /// Its copies.
     pub copies: Vec<Copy>,
+}
+
+impl Component {
+    /// The engine at the address of one of its copies, which is on `replica`.
+    pub fn engine_of(&self, copy: &Copy, replica: &Replica) -> EngineId {
+        match copy.has_own_address {
+            true => EngineId(hash::mix(hash::bytes(self.name.as_bytes(), COPY_SEED), hash::mix(replica.key, copy.key))),
+            false => replica.engine(),
+        }
+    }
 }
 
 /// One copy of a component on a replica.

@@ -92,7 +92,10 @@ pub fn route(
     let Moment { now_us, mut entropy } = moment;
     let needs = Needs::of(endpoint, facts.component.as_deref(), facts.model.as_deref())
         .ok_or_else(|| NoRoute::UnknownComponent(facts.component.clone().unwrap_or_default()))?;
-    let needs = Needs { has_path: Some(has_path), ..needs };
+    // What a copy keeps is asked of the copy, even where only its id is named, as in the path of a kept answer.
+    let keeper = facts.pinned.filter(|_| needs.component.is_none());
+    let component = needs.component.or_else(|| endpoint.component_of(keeper?));
+    let needs = Needs { component, has_path: Some(has_path), ..needs };
     let index = match attempts.variant {
         Some(index) => index,
         None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
@@ -129,9 +132,9 @@ fn variant_of(
             Some(position.ok_or_else(|| NoRoute::UnknownVariant(name.clone()))?)
         }
     };
-    let pinned = facts.pinned.as_ref().filter(|_| named.is_none());
-    let keeper = pinned.and_then(|id| {
-        endpoint.variants.iter().position(|variant| variant.replicas.iter().any(|replica| replica.id == *id))
+    let pinned = facts.pinned.filter(|_| named.is_none());
+    let keeper = pinned.and_then(|engine| {
+        endpoint.variants.iter().position(|variant| variant.replicas.iter().any(|replica| replica.engine() == engine))
     });
     match (needs.component, named, keeper) {
         (Some(component), Some(index), _) if component.variant != index => Err(NoRoute::ComponentElsewhere {
@@ -176,7 +179,7 @@ fn pick(
     candidates: &mut [Candidate],
     entropy: &mut Entropy,
 ) -> Pick {
-    if let Some(pick) = pinned(variant, facts, candidates) {
+    if let Some(pick) = pinned(variant, needs, facts, candidates) {
         return pick;
     }
     let routing = &variant.routing;
@@ -198,13 +201,21 @@ fn pick(
     }
 }
 
-/// The replica that keeps what the request goes on with, if it can be asked: the least busy of its places. Others being
+/// The engine that keeps what the request goes on with, if it can be asked: the least busy of its places. Others being
 /// better off is no reason to leave it, since nobody else can answer.
-fn pinned(variant: &Variant, facts: &RequestFacts, candidates: &mut [Candidate]) -> Option<Pick> {
-    let id = facts.pinned.as_ref()?;
-    let there = candidates.iter_mut().enumerate().filter(|(_, candidate)| {
-        variant.replicas[candidate.replica].id == *id && candidate.dropped.is_none_or(Drop::is_last_resort)
-    });
+fn pinned(variant: &Variant, needs: Needs<'_>, facts: &RequestFacts, candidates: &mut [Candidate]) -> Option<Pick> {
+    let keeper = facts.pinned?;
+    let engine = |candidate: &Candidate| {
+        let replica = &variant.replicas[candidate.replica];
+        match (needs.component, candidate.copy) {
+            (Some(component), Some(copy)) => component.engine_of(&component.copies[copy], replica),
+            _ => replica.engine(),
+        }
+    };
+    let there = candidates
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, candidate)| candidate.dropped.is_none_or(Drop::is_last_resort) && engine(candidate) == keeper);
     let (index, keeper) = there.min_by_key(|(_, candidate)| (candidate.dropped.is_some(), candidate.in_flight))?;
     keeper.dropped = None;
     Some(Pick { index, reason: Reason::Pinned, home: Some(index) })

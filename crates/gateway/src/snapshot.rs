@@ -172,8 +172,10 @@ impl Builder<'_> {
             let key = EngineKey { endpoint: endpoint.clone(), replica: id.clone(), url, copy: None };
             let Known { live, engine } = self.engine(key);
             let labels = ReplicaLabels { endpoint: endpoint.clone(), variant: name.clone(), replica: id };
-            let target = self.add(Target::of_replica(labels, replica, &replica.url, engine, self.origins));
-            replicas.push(Replica::new(&replica.id, replica.weight, target, live));
+            let mut known = Replica::new(&replica.id, replica.weight, TargetId(0), live);
+            known.target =
+                self.add(Target::of_replica(labels, replica, &replica.url, known.engine(), engine, self.origins));
+            replicas.push(known);
         }
         let routing = variant.routing.decision();
         Variant { name, weight: variant.weight, routing, replicas, turn: Mutex::default() }
@@ -187,31 +189,37 @@ impl Builder<'_> {
         config: &config::Variant,
         variant: &Variant,
     ) -> Component {
-        let mut copies = Vec::with_capacity(component.copies.len());
+        let copies = Vec::with_capacity(component.copies.len());
+        let mut built = Component { name: component.name.clone(), variant: index, copies };
         for (ordinal, copy) in with_ordinals(&component.copies, |copy| copy.replica.as_str()) {
             // The configuration has been checked: all copies are on replicas of this variant.
-            let Some(replica) = config.replicas.iter().position(|replica| replica.id == copy.replica) else { continue };
-            let id = variant.replicas[replica].id.clone();
-            let config = &config.replicas[replica];
-            let key = EngineKey {
+            let Some(index) = config.replicas.iter().position(|replica| replica.id == copy.replica) else { continue };
+            let (replica, config) = (&variant.replicas[index], &config.replicas[index]);
+            let id = replica.id.clone();
+            let Known { live, engine } = self.engine(EngineKey {
                 endpoint: endpoint.clone(),
                 replica: id.clone(),
                 url: copy.url.as_ref().unwrap_or(&config.url).to_string(),
                 copy: Some((component.name.clone(), ordinal)),
-            };
-            let Known { live, engine } = self.engine(key);
-            let target = match &copy.url {
-                None => variant.replicas[replica].target,
-                Some(url) => {
-                    let variant = variant.name.clone();
-                    let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
-                    self.add(Target::of_replica(labels, config, url, engine, self.origins))
-                }
-            };
+            });
             let key = hash::mix(hash::bytes(copy.replica.as_bytes(), 0), ordinal as u64);
-            copies.push(Copy { replica, target, has_own_address: copy.url.is_some(), live, key });
+            let has_own_address = copy.url.is_some();
+            let mut known = Copy { replica: index, target: replica.target, has_own_address, live, key };
+            if let Some(url) = &copy.url {
+                let variant = variant.name.clone();
+                let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
+                known.target = self.add(Target::of_replica(
+                    labels,
+                    config,
+                    url,
+                    built.engine_of(&known, replica),
+                    engine,
+                    self.origins,
+                ));
+            }
+            built.copies.push(known);
         }
-        Component { name: component.name.clone(), variant: index, copies }
+        built
     }
 
     /// What is known of an engine, or nothing yet.

@@ -140,3 +140,25 @@ fn an_adapter_is_served_only_where_it_is_by_model_name_or_by_its_component_name(
         }
     }
 }
+
+#[test]
+fn what_a_copy_keeps_goes_back_to_that_copy_even_where_the_component_is_not_named() {
+    let endpoint = endpoint_with_components(2);
+    let (llama, replicas) = (&endpoint.components[0], &endpoint.variants[0].replicas);
+    for (index, copy) in llama.copies.iter().enumerate() {
+        let pinned = Some(llama.engine_of(copy, &replicas[copy.replica]));
+        for facts in [invoking("llama", "x"), facts("x")] {
+            let pinned = RequestFacts { pinned, ..facts };
+            let open: Vec<_> = (0..5).map(|n| place(&endpoint, &pinned, n)).collect();
+            assert!(open.iter().all(|(d, _)| (d.choice.copy, d.reason) == (Some(index), Reason::Pinned)));
+        }
+    }
+    // A copy at its replica's address is that engine, like the replica itself.
+    let mut endpoint = endpoint_with_components(2);
+    endpoint.components[0].copies.iter_mut().for_each(|copy| copy.has_own_address = false);
+    let pinned = Some(endpoint.variants[0].replicas[1].engine());
+    for (facts, has_copy) in [(invoking("llama", "x"), true), (facts("x"), false)] {
+        let (decision, _place) = place(&endpoint, &RequestFacts { pinned, ..facts }, 1);
+        assert_eq!((decision.choice.replica, decision.choice.copy.is_some()), (1, has_copy));
+    }
+}

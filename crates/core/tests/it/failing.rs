@@ -142,6 +142,6 @@ fn a_replica_that_fails_fast_does_not_look_idle() {
 fn a_keeper_that_fails_is_still_asked_for_what_only_it_has() {
     let endpoint = fleet(2);
     fails(replica_of(&endpoint, 0), Failure::Request, FAILURES_MAX, 0);
-    let pinned = RequestFacts { pinned: Some("r0".into()), ..facts("x") };
+    let pinned = RequestFacts { pinned: Some(endpoint.variants[0].replicas[0].engine()), ..facts("x") };
     assert_eq!(place(&endpoint, &pinned, 100).0.reason, Reason::Pinned);
 }

@@ -206,7 +206,7 @@ fn what_goes_on_with_something_goes_to_whoever_keeps_it_however_busy_and_elsewhe
     let one = variant("one", routing(Strategy::PrefixAware, 1), vec![replica("a"), replica("b")]);
     let two = variant("two", routing(Strategy::Random, 1), vec![replica("c"), replica("d")]);
     let endpoint = endpoint(vec![one, two]);
-    let pinned = RequestFacts { pinned: Some("d".into()), ..facts("x") };
+    let pinned = RequestFacts { pinned: Some(endpoint.variants[1].replicas[1].engine()), ..facts("x") };
     let open: Vec<_> = (0..10).map(|n| place(&endpoint, &pinned, n)).collect();
     assert!(open.iter().all(|(d, _)| (d.variant, d.choice.replica, d.reason) == (1, 1, Reason::Pinned)));
     let keeper = &endpoint.variants[1].replicas[1].live;

@@ -224,22 +224,22 @@ impl Exchange {
         }
     }
 
-    /// Remembers which replica keeps the session that its answer opens, and forgets one that it closes.
+    /// Remembers which engine keeps the session that its answer opens, and forgets one that it closes.
     pub(crate) fn keep_session(&self, answer: &HeaderMap) {
         let id = |name: &str| answer.get(name)?.to_str().ok()?.split(';').next().map(str::trim);
         let (keepers, labels) = (self.gateway.keepers(), &self.target.labels);
         if let Some(id) = id(names::NEW_SESSION_ID) {
-            keepers.keeps(&labels.endpoint, Kind::Session, id, labels.replica.clone());
+            keepers.keeps(&labels.endpoint, Kind::Session, id, self.target.engine_id);
         }
         if let Some(id) = id(names::CLOSED_SESSION_ID) {
             keepers.forget(&labels.endpoint, Kind::Session, id);
         }
     }
 
-    /// Remembers which replica keeps an answer that later requests may go on with.
+    /// Remembers which engine keeps an answer that later requests may go on with.
     pub(crate) fn keep_response(&self, id: &str) {
         let labels = &self.target.labels;
-        self.gateway.keepers().keeps(&labels.endpoint, Kind::Response, id, labels.replica.clone());
+        self.gateway.keepers().keeps(&labels.endpoint, Kind::Response, id, self.target.engine_id);
     }
 
     /// The client gets another status than the replica gave.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, Response, header};
+use kvroute_core::fleet::EngineId;
 use kvroute_feeds::engine_metrics::EngineMetrics;
 use parking_lot::Mutex;
 use smallvec::smallvec;
@@ -31,6 +32,8 @@ pub(crate) struct Target {
     pub(crate) replica: HeaderValue,
     /// Its own key, if it wants one.
     pub(crate) authorization: Option<HeaderValue>,
+    /// The engine there, as what it keeps is remembered by.
+    pub(crate) engine_id: EngineId,
     /// What the engine there last told. Shared between snapshots.
     pub(crate) engine: Arc<EngineReport>,
     /// The connections there.
@@ -59,6 +62,7 @@ impl Target {
         labels: ReplicaLabels,
         replica: &Replica,
         url: &ReplicaUrl,
+        engine_id: EngineId,
         engine: Arc<EngineReport>,
         origins: &Origins,
     ) -> Self {
@@ -75,6 +79,7 @@ impl Target {
             keeps_sessions: replica.stateful_sessions,
             replica: HeaderValue::try_from(replica.id.as_str()).expect("ids are visible ASCII"),
             authorization,
+            engine_id,
             engine,
             origin: origins.at(url, replica.http2),
         }
