@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::clock::Clock;
 use crate::config::{self, Change, Config};
 use crate::keepers::Keepers;
+use crate::models::Lists;
 use crate::monitor::Monitors;
 use crate::request::call::Probe;
 use crate::response::body::ResponseBody;
@@ -28,6 +29,7 @@ pub struct Gateway {
     draining: AtomicBool,
     retries: RetryBudget,
     keepers: Keepers,
+    models: Lists,
 }
 
 impl Gateway {
@@ -44,6 +46,7 @@ impl Gateway {
             draining: AtomicBool::new(false),
             retries: RetryBudget::default(),
             keepers: Keepers::default(),
+            models: Lists::default(),
         };
         gateway.monitors.lock().follow(&gateway.snapshot());
         Arc::new(gateway)
@@ -96,6 +99,11 @@ impl Gateway {
     /// Who keeps what.
     pub(crate) fn keepers(&self) -> &Keepers {
         &self.keepers
+    }
+
+    /// What models there were when somebody last asked.
+    pub(crate) fn models(&self) -> &Lists {
+        &self.models
     }
 
     /// From now on the gateway says that it is not ready.

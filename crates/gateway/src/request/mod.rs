@@ -42,7 +42,7 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> 
     let api = call.api(request.uri().path());
     let answer = match call {
         Call::Probe(probe) => Ok(gateway.probe(probe)),
-        Call::Models => Box::pin(models::list(&snapshot)).await,
+        Call::Models => Box::pin(models::list(&gateway, &snapshot)).await,
         Call::Inference(inference) => infer(&gateway, &snapshot, inference, request, arrived).await,
         Call::WrongMethod { allowed } => Err(Refusal::wrong_method(allowed)),
         Call::Unknown => Err(Refusal::unknown_path(request.uri().path())),
