@@ -61,7 +61,6 @@ impl Gateway {
         self.snapshot.store(Arc::new(Snapshot::next(Some(&before), config)));
         let now = self.snapshot();
         monitors.follow(&now);
-        before.replicas_not_in(&now).for_each(|labels| self.telemetry.forget(labels));
         self.telemetry.reloaded(true);
         changes
     }

@@ -4,7 +4,7 @@
 //! force before. What did not change keeps its counters, health and cache view, because those live behind shared
 //! pointers; a replica whose address changed is a new replica. Requests hold the snapshot they began with.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
@@ -14,7 +14,7 @@ use kvroute_core::{cache, hash, prompt};
 use parking_lot::Mutex;
 
 use crate::config::{self, Config};
-use crate::telemetry::ReplicaLabels;
+use crate::telemetry::{ReplicaLabels, ReplicaSeries, Series, VariantLabels, VariantSeries};
 use crate::upstream::origin::Origins;
 use crate::upstream::target::{EngineReport, Target};
 
@@ -33,6 +33,8 @@ pub(crate) struct Snapshot {
     origins: Origins,
     engines: HashMap<EngineKey, Known>,
     departed: HashMap<EngineKey, Departed>,
+    variant_series: BTreeMap<VariantLabels, Arc<VariantSeries>>,
+    replica_series: BTreeMap<ReplicaLabels, Arc<ReplicaSeries>>,
 }
 
 /// What makes an engine the same one as before.
@@ -66,12 +68,20 @@ impl Snapshot {
             Some(before) if before.origins.keeps_to(&config) => before.origins.clone(),
             _ => Origins::new(&config),
         };
-        let mut builder = Builder { before, origins: &origins, engines: HashMap::new(), targets: Vec::new() };
+        let mut builder = Builder {
+            before,
+            origins: &origins,
+            engines: HashMap::new(),
+            targets: Vec::new(),
+            variant_series: BTreeMap::new(),
+            replica_series: BTreeMap::new(),
+        };
         let endpoints = config.endpoints.iter().map(|endpoint| builder.endpoint(endpoint)).collect();
-        let Builder { engines, targets, .. } = builder;
+        let Builder { engines, targets, variant_series, replica_series, .. } = builder;
         let departed = before.map(|before| before.departed_in(&engines)).unwrap_or_default();
         let prompt = prompt_settings(&config);
-        Self { fleet: Fleet { endpoints }, targets, prompt, origins, config, engines, departed }
+        let fleet = Fleet { endpoints };
+        Self { fleet, targets, prompt, origins, config, engines, departed, variant_series, replica_series }
     }
 
     /// The target of this id.
@@ -124,14 +134,14 @@ impl Snapshot {
         self.engines.get(key).cloned().or_else(departed)
     }
 
-    fn labels(&self) -> impl Iterator<Item = &ReplicaLabels> {
-        self.replicas().map(|(_, _, replica)| &self.target(replica.target).labels)
+    /// What is counted of each variant.
+    pub(crate) fn variant_series(&self) -> impl Iterator<Item = (&VariantLabels, &VariantSeries)> {
+        self.variant_series.iter().map(|(labels, series)| (labels, &**series))
     }
 
-    /// The replicas that are here and not there.
-    pub(crate) fn replicas_not_in<'a>(&'a self, other: &Snapshot) -> impl Iterator<Item = &'a ReplicaLabels> {
-        let there: HashSet<ReplicaLabels> = other.labels().cloned().collect();
-        self.labels().filter(move |labels| !there.contains(labels))
+    /// What is counted of each replica.
+    pub(crate) fn replica_series(&self) -> impl Iterator<Item = (&ReplicaLabels, &ReplicaSeries)> {
+        self.replica_series.iter().map(|(labels, series)| (labels, &**series))
     }
 }
 
@@ -141,6 +151,8 @@ struct Builder<'a> {
     origins: &'a Origins,
     engines: HashMap<EngineKey, Known>,
     targets: Vec<Arc<Target>>,
+    variant_series: BTreeMap<VariantLabels, Arc<VariantSeries>>,
+    replica_series: BTreeMap<ReplicaLabels, Arc<ReplicaSeries>>,
 }
 
 impl Builder<'_> {
@@ -173,8 +185,9 @@ impl Builder<'_> {
             let Known { live, engine } = self.engine(key);
             let labels = ReplicaLabels { endpoint: endpoint.clone(), variant: name.clone(), replica: id };
             let mut known = Replica::new(&replica.id, replica.weight, TargetId(0), live);
-            known.target =
-                self.add(Target::of_replica(labels, replica, &replica.url, known.engine(), engine, self.origins));
+            let (series, engine_id) = (self.series(&labels), known.engine());
+            let target = Target::of_replica(labels, series, replica, &replica.url, engine_id, engine, self.origins);
+            known.target = self.add(target);
             replicas.push(known);
         }
         let routing = variant.routing.decision();
@@ -208,14 +221,9 @@ impl Builder<'_> {
             if let Some(url) = &copy.url {
                 let variant = variant.name.clone();
                 let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
-                known.target = self.add(Target::of_replica(
-                    labels,
-                    config,
-                    url,
-                    built.engine_of(&known, replica),
-                    engine,
-                    self.origins,
-                ));
+                let (series, engine_id) = (self.series(&labels), built.engine_of(&known, replica));
+                let target = Target::of_replica(labels, series, config, url, engine_id, engine, self.origins);
+                known.target = self.add(target);
             }
             built.copies.push(known);
         }
@@ -228,6 +236,20 @@ impl Builder<'_> {
         let known = self.before.and_then(|before| before.known(&key)).unwrap_or_else(fresh);
         self.engines.insert(key, known.clone());
         known
+    }
+
+    /// Where what becomes of a replica's requests is counted: where it was, if there was such a replica.
+    fn series(&mut self, labels: &ReplicaLabels) -> Series {
+        let of = VariantLabels::of(labels);
+        let before = self.before;
+        let variant = self
+            .variant_series
+            .entry(of.clone())
+            .or_insert_with(|| before.and_then(|before| before.variant_series.get(&of).cloned()).unwrap_or_default());
+        let replica = self.replica_series.entry(labels.clone()).or_insert_with(|| {
+            before.and_then(|before| before.replica_series.get(labels).cloned()).unwrap_or_default()
+        });
+        Series { variant: variant.clone(), replica: replica.clone() }
     }
 
     fn add(&mut self, target: Target) -> TargetId {

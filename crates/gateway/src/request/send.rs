@@ -130,7 +130,11 @@ impl Errand<'_> {
         };
         let moment = self.gateway.clock().moment();
         let routed = router::route(self.endpoint(), self.facts, &has_path, attempts, moment)?;
-        self.gateway.telemetry().decided(self.endpoint(), &routed.decision, before.elapsed());
+        let decision = &routed.decision;
+        self.gateway.telemetry().decided(decision, before.elapsed());
+        if let Some(home) = decision.home.filter(|_| decision.reason.is_spill()) {
+            self.snapshot.target(home.target).series.replica.spilled(decision.reason);
+        }
         Ok(routed)
     }
 

@@ -18,14 +18,13 @@ use kvroute_core::router::Routed;
 use kvroute_core::routing::Strategy;
 use kvroute_wire::response::Usage;
 use kvroute_wire::sagemaker::header as names;
-use prometheus_client::metrics::histogram::Histogram;
 
 use super::observer::Seen;
 use crate::gateway::Gateway;
 use crate::keepers::Kind;
 use crate::request::call::Api;
 use crate::request::{Refusal, RefusalKind};
-use crate::telemetry::{RequestLabels, StageLabels, StrategyLabels, TokenLabels, VariantLabels};
+use crate::telemetry::Ended;
 use crate::upstream::origin::SendError;
 use crate::upstream::target::Target;
 
@@ -83,7 +82,6 @@ pub(crate) struct Exchange {
     arrived: Instant,
     idle_limit: Duration,
     last_content: Option<Instant>,
-    inter_token: Option<Histogram>,
     prompt: PromptSize,
     chain: PrefixChain,
     usage: Option<Usage>,
@@ -121,7 +119,6 @@ impl Exchange {
             arrived,
             idle_limit,
             last_content: None,
-            inter_token: None,
             prompt: PromptSize {
                 tokens_estimated: facts.prompt_tokens_estimated,
                 text_bytes: facts.prompt.text_bytes,
@@ -171,7 +168,7 @@ impl Exchange {
 
     /// The request goes elsewhere, and its old place is free.
     pub(crate) fn retry(&mut self, target: Arc<Target>, routed: Routed) {
-        self.gateway.telemetry().retries.get_or_create(&self.target.labels).inc();
+        self.target.series.replica.retries.inc();
         let Routed { decision, reservation } = routed;
         self.target = target;
         self.reason = decision.reason;
@@ -265,8 +262,8 @@ impl Exchange {
                 if let Some(reservation) = &mut self.reservation {
                     reservation.first_content();
                 }
-                let labels = StrategyLabels::of(&self.target.labels, self.strategy);
-                self.gateway.telemetry().ttft.get_or_create(&labels).observe((now - self.arrived).as_secs_f64());
+                let ttft = self.target.series.variant.ttft.of(self.strategy.as_str());
+                ttft.observe((now - self.arrived).as_secs_f64());
                 self.observe_gaps(gaps, 0.0);
             }
             Some(last) => {
@@ -278,14 +275,8 @@ impl Exchange {
         self.last_content = Some(now);
     }
 
-    fn observe_gaps(&mut self, count: u32, seconds: f64) {
-        if count == 0 {
-            return;
-        }
-        let (telemetry, labels) = (self.gateway.telemetry(), &self.target.labels);
-        let fresh = || telemetry.inter_token.get_or_create_owned(&VariantLabels::of(labels));
-        let histogram = self.inter_token.get_or_insert_with(fresh);
-        (0..count).for_each(|_| histogram.observe(seconds));
+    fn observe_gaps(&self, count: u32, seconds: f64) {
+        (0..count).for_each(|_| self.target.series.variant.inter_token.observe(seconds));
     }
 
     /// The answer is complete.
@@ -335,7 +326,7 @@ impl Exchange {
     }
 
     fn record_tokens(&self) {
-        let labels = &self.target.labels;
+        let series = &self.target.series.variant;
         let prompt = &self.prompt;
         let reported = self.usage.and_then(|usage| usage.prompt_tokens);
         let usage = if reported.is_some() { "reported" } else { "estimated" };
@@ -344,7 +335,7 @@ impl Exchange {
             (Some(tokens), 1..) => (u128::from(tokens) * u128::from(bytes) / u128::from(prompt.text_bytes)) as u64,
             _ => tokens_of_bytes(bytes),
         };
-        self.gateway.telemetry().prompt_tokens.get_or_create(&TokenLabels::of(labels, usage)).inc_by(tokens);
+        series.prompt_tokens.of(usage).inc_by(tokens);
         let delivered = self.usage.and_then(|usage| usage.cached_tokens);
         let stages = [
             ("available", Some(tokens_of(prompt.available_bytes))),
@@ -352,7 +343,7 @@ impl Exchange {
             ("delivered", delivered),
         ];
         for (stage, tokens) in stages.into_iter().filter_map(|(stage, tokens)| Some((stage, tokens?))) {
-            self.gateway.telemetry().prefix_tokens.get_or_create(&StageLabels::of(labels, usage, stage)).inc_by(tokens);
+            series.prefix_tokens.of((usage, stage)).inc_by(tokens);
         }
     }
 }
@@ -360,17 +351,15 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.reservation = None;
-        let labels = RequestLabels {
-            endpoint: self.target.labels.endpoint.clone(),
-            variant: self.target.labels.variant.clone(),
+        let series = &self.target.series.variant;
+        let ended = Ended {
             strategy: self.strategy.as_str(),
             reason: self.reason.as_str(),
             outcome: self.outcome.as_str(),
             code: self.code,
         };
-        self.gateway.telemetry().requests.get_or_create(&labels).inc();
-        let duration = self.gateway.telemetry().duration.get_or_create_owned(&VariantLabels::of(&self.target.labels));
-        duration.observe(self.arrived.elapsed().as_secs_f64());
+        series.requests.of(ended).inc();
+        series.duration.observe(self.arrived.elapsed().as_secs_f64());
         if matches!(self.outcome, Outcome::Ok | Outcome::ErrorInStream | Outcome::BrokenOff) {
             self.record_tokens();
         }

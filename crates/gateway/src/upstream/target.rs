@@ -15,7 +15,7 @@ use super::origin::{Origin, Origins, SendError};
 use super::outgoing::{Headers, Outgoing};
 
 use crate::config::{Api, Replica, ReplicaUrl};
-use crate::telemetry::ReplicaLabels;
+use crate::telemetry::{ReplicaLabels, Series};
 
 /// An address with everything that each request to it needs, made once.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) keeps_sessions: bool,
     /// Its place in the fleet, as metrics name it.
     pub(crate) labels: ReplicaLabels,
+    /// Where what becomes of its requests is counted.
+    pub(crate) series: Series,
     /// The replica's id, for the response header.
     pub(crate) replica: HeaderValue,
     /// Its own key, if it wants one.
@@ -60,6 +62,7 @@ impl Target {
     /// The target of a replica at `url`, which is its own or that of one of its copies.
     pub(crate) fn of_replica(
         labels: ReplicaLabels,
+        series: Series,
         replica: &Replica,
         url: &ReplicaUrl,
         engine_id: EngineId,
@@ -74,6 +77,7 @@ impl Target {
         });
         Self {
             labels,
+            series,
             url: url.clone(),
             api: replica.api,
             keeps_sessions: replica.stateful_sessions,

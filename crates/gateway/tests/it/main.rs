@@ -29,6 +29,7 @@ mod refusals;
 mod reload;
 mod responses;
 mod retries;
+mod series;
 mod shapes;
 mod silence;
 mod streaming;
