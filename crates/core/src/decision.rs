@@ -109,6 +109,14 @@ pub enum Drop {
     NoAdapter,
     /// It does not speak an API that has a path for this request, or keeps no sessions where one is to be opened.
     NoPath,
+    /// It does only a part of the work.
+    OtherRole,
+    /// It cannot read what the request holds besides text.
+    NoModality,
+    /// The prompt is longer than its context, however few tokens it has.
+    ContextTooShort,
+    /// Prompt and answer are likely longer than its context, and another's is longer or not known.
+    ContextTight,
     /// This request was tried there.
     Tried,
 }
@@ -128,13 +136,28 @@ impl Drop {
             Drop::NoCopy => "without a copy",
             Drop::NoAdapter => "without the adapter",
             Drop::NoPath => "without a path for it",
+            Drop::OtherRole => "with another role",
+            Drop::NoModality => "without the modality",
+            Drop::ContextTooShort => "with too short a context",
+            Drop::ContextTight => "with a context that is likely too short",
             Drop::Tried => "tried",
         }
     }
 
     /// Whether it is dropped only because others are better off; where there are none, it is considered after all.
     pub fn is_last_resort(self) -> bool {
-        matches!(self, Drop::Failing | Drop::OnTrial | Drop::Warming | Drop::Unresponsive | Drop::Busy)
+        matches!(
+            self,
+            Drop::Failing | Drop::OnTrial | Drop::Warming | Drop::Unresponsive | Drop::Busy | Drop::ContextTight
+        )
+    }
+
+    /// Whether it is for what the request is and the place can do, so that waiting would not help.
+    pub fn is_for_good(self) -> bool {
+        matches!(
+            self,
+            Drop::NoCopy | Drop::NoAdapter | Drop::NoPath | Drop::OtherRole | Drop::NoModality | Drop::ContextTooShort
+        )
     }
 }
 

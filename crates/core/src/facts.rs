@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::abilities::Demands;
 use crate::fleet::EngineId;
 use crate::hash;
 use crate::prompt::{BYTES_PER_TOKEN, Prompt};
@@ -31,6 +32,8 @@ pub struct RequestFacts {
     pub prefix_keys: SmallVec<[Option<u64>; 2]>,
     /// Estimated prompt tokens.
     pub prompt_tokens_estimated: u64,
+    /// What a replica must be able to do for it.
+    pub demands: Demands,
 }
 
 impl RequestFacts {

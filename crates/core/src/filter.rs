@@ -4,11 +4,14 @@
 //! checked yet, slow to answer checks, asked to be left alone, failing) is dropped only while there are others: a fleet
 //! of busy engines that answer no probe in time still serves, and so does one whose engines all failed at one prompt.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::abilities::{Demands, Role};
 use crate::breaker::{Standing, Verdict};
 use crate::decision::{Candidate, Choice, Drop};
-use crate::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
+use crate::facts::RequestFacts;
+use crate::fleet::{Adapter, Component, Copy, Endpoint, EngineId, Replica, TargetId, Variant};
 use crate::live::{Duty, Health, Live};
 use crate::prompt::PrefixChain;
 use crate::rendezvous;
@@ -22,25 +25,34 @@ const FAILING_PER_WELL_MAX: usize = 3;
 pub struct Needs<'a> {
     /// The component whose copies may serve it.
     pub component: Option<&'a Component>,
-    /// The adapter it uses.
+    /// The adapter it uses, where the configuration has it.
     pub adapter: Option<&'a Adapter>,
+    /// The replicas that have its adapter, where their own lists say so.
+    pub holders: Option<&'a HashSet<EngineId>>,
+    /// What a replica must be able to do.
+    pub demands: Demands,
     /// Whether a target has a path for it; `None` is all.
     pub has_path: Option<&'a (dyn Fn(TargetId) -> bool + Sync)>,
 }
 
 impl<'a> Needs<'a> {
-    /// What `component` (by name) and `model` ask for at this endpoint. `None` if there is no such component.
-    pub fn of(endpoint: &'a Endpoint, component: Option<&str>, model: Option<&str>) -> Option<Self> {
+    /// What a request with these facts asks for at this endpoint; `holders` are the engines that list its model as an
+    /// adapter. `None` if there is no such component.
+    pub fn of(endpoint: &'a Endpoint, facts: &RequestFacts, holders: Option<&'a HashSet<EngineId>>) -> Option<Self> {
+        let (component, model) = (facts.component.as_deref(), facts.model.as_deref());
         let by_model = endpoint.adapters.iter().find(|adapter| Some(adapter.name.as_str()) == model);
         let base_of = |adapter: &Adapter| adapter.base.map(|index| &endpoint.components[index]);
+        // What the configuration says of an adapter, or the client by invoking a component, counts before the lists.
+        let holders = holders.filter(|_| by_model.is_none() && component.is_none());
+        let needs = Self { adapter: by_model, holders, demands: facts.demands, ..Self::default() };
         let Some(name) = component else {
-            return Some(Self { component: by_model.and_then(base_of), adapter: by_model, has_path: None });
+            return Some(Self { component: by_model.and_then(base_of), ..needs });
         };
         if let Some(adapter) = endpoint.adapters.iter().find(|adapter| adapter.component.as_deref() == Some(name)) {
-            return Some(Self { component: base_of(adapter), adapter: Some(adapter), has_path: None });
+            return Some(Self { component: base_of(adapter), adapter: Some(adapter), ..needs });
         }
         let component = endpoint.components.iter().find(|c| c.name == name)?;
-        Some(Self { component: Some(component), adapter: by_model, has_path: None })
+        Some(Self { component: Some(component), ..needs })
     }
 }
 
@@ -69,17 +81,44 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Why it may not serve the request. `standing` is what the breaker of its engine says.
-    fn drop_reason(&self, needs: Needs<'_>, standing: Standing, now_us: u64) -> Option<Drop> {
+    /// Why it cannot serve the request, whatever its state.
+    fn unfit(&self, needs: Needs<'_>) -> Option<Drop> {
         if needs.component.is_some() && self.copy.is_none() {
             return Some(Drop::NoCopy);
         }
-        if needs.adapter.is_some_and(|adapter| !adapter.is_on(self.replica)) {
+        if needs.adapter.is_some_and(|adapter| !adapter.is_on(self.replica))
+            || needs.holders.is_some_and(|holders| !holders.contains(&self.replica.engine()))
+        {
             return Some(Drop::NoAdapter);
         }
         if needs.has_path.is_some_and(|has_path| !has_path(self.target())) {
             return Some(Drop::NoPath);
         }
+        let (abilities, demands) = (self.replica.abilities, needs.demands);
+        if abilities.role != Role::Both {
+            return Some(Drop::OtherRole);
+        }
+        if !abilities.modalities.cover(demands.modalities) {
+            return Some(Drop::NoModality);
+        }
+        let is_too_long = self.context_tokens_max().is_some_and(|tokens| demands.tokens_min > tokens);
+        is_too_long.then_some(Drop::ContextTooShort)
+    }
+
+    /// As configured, else as the engine says.
+    fn context_tokens_max(&self) -> Option<u64> {
+        self.replica.abilities.context_tokens_max.or_else(|| self.engine().context_tokens_max())
+    }
+
+    /// Why it may not serve the request. `standing` is what the breaker of its engine says.
+    fn drop_reason(&self, needs: Needs<'_>, standing: Standing, now_us: u64) -> Option<Drop> {
+        let state = || self.state(standing, now_us);
+        let is_tight = || self.context_tokens_max().is_some_and(|tokens| needs.demands.tokens_likely > tokens);
+        self.unfit(needs).or_else(state).or_else(|| is_tight().then_some(Drop::ContextTight))
+    }
+
+    /// Why it may serve nothing now, or comes last.
+    fn state(&self, standing: Standing, now_us: u64) -> Option<Drop> {
         let engine = self.engine();
         if self.replica.live.duty() != Duty::Ready {
             return Some(Drop::Draining);
@@ -107,6 +146,11 @@ fn places<'a>(variant: &'a Variant, needs: Needs<'a>) -> impl Iterator<Item = Pl
         let alone = (!has_copy).then_some(None);
         copies.chain(alone).map(move |copy| Place { replica, index, copy })
     })
+}
+
+/// Whether some place of the variant could serve the request if it were well.
+pub(crate) fn has_fit(variant: &Variant, needs: Needs<'_>) -> bool {
+    places(variant, needs).any(|place| place.unfit(needs).is_none())
 }
 
 /// Whether some place of the variant may serve the request, if only as a last resort.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::abilities::Abilities;
+use crate::discovery::Discovery;
 use crate::hash;
 use crate::live::Live;
 use crate::routing::Routing;
@@ -39,8 +41,8 @@ impl Fleet {
         self.endpoints.iter().position(|endpoint| *endpoint.name == *name)
     }
 
-    /// The index of the endpoint that serves `model`: one that names it among its models or adapters, else the first that serves
-    /// any model. Without a model, the only endpoint there is.
+    /// The index of the endpoint that serves `model`: one that names it among its models or adapters, or whose engines
+    /// list it as an adapter; else the first that serves any model. Without a model, the only endpoint there is.
     pub fn endpoint_for_model(&self, model: Option<&str>) -> Option<usize> {
         let any = || self.endpoints.iter().position(|endpoint| endpoint.models.is_empty());
         match model.filter(|model| !model.is_empty()) {
@@ -48,11 +50,6 @@ impl Fleet {
             None if self.endpoints.len() == 1 => Some(0),
             None => any(),
         }
-    }
-
-    /// All replicas of all variants.
-    pub fn replicas(&self) -> impl Iterator<Item = &Replica> {
-        self.endpoints.iter().flat_map(|e| &e.variants).flat_map(|v| &v.replicas)
     }
 }
 
@@ -69,6 +66,8 @@ pub struct Endpoint {
     pub components: Vec<Component>,
     /// LoRA adapters.
     pub adapters: Vec<Adapter>,
+    /// Which engines list which adapter; `None` where the lists are not read.
+    pub discovery: Option<Arc<Discovery>>,
 }
 
 impl Endpoint {
@@ -82,7 +81,8 @@ impl Endpoint {
     }
 
     fn names_model(&self, model: &str) -> bool {
-        self.models.iter().any(|m| m == model) || self.adapters.iter().any(|a| a.name == model)
+        let is_listed = || self.discovery.as_ref().is_some_and(|discovery| discovery.holders(model).is_some());
+        self.models.iter().any(|m| m == model) || self.adapters.iter().any(|a| a.name == model) || is_listed()
     }
 }
 
@@ -112,15 +112,18 @@ pub struct Replica {
     pub target: TargetId,
     /// What outlives the snapshot.
     pub live: Arc<Live>,
+    /// What it can do, its copies included.
+    pub abilities: Abilities,
     /// The replica's part of rendezvous scores.
     pub key: u64,
 }
 
 impl Replica {
-    /// A replica of this name around what is known of it. `weight` must be positive.
+    /// A replica of this name around what is known of it, which can do anything. `weight` must be positive.
     pub fn new(id: &str, weight: f64, target: TargetId, live: Arc<Live>) -> Self {
         assert!(weight > 0.0, "weights are positive");
-        Self { id: Arc::from(id), weight, target, live, key: hash::bytes(id.as_bytes(), REPLICA_SEED) }
+        let key = hash::bytes(id.as_bytes(), REPLICA_SEED);
+        Self { id: Arc::from(id), weight, target, live, abilities: Abilities::default(), key }
     }
 
     /// The engine at its address.

@@ -50,6 +50,8 @@ pub enum NoRoute {
         /// The variant asked for.
         variant: String,
     },
+    /// No replica can serve it, now or later: how many were dropped for what.
+    Unfit(Vec<(Drop, usize)>),
     /// No replica may serve it now: how many were dropped for what.
     NoReplica(Vec<(Drop, usize)>),
 }
@@ -68,17 +70,28 @@ impl fmt::Display for NoRoute {
                 write!(f, "the variant has no replicas")
             }
             Self::NoReplica(dropped) => {
-                write!(f, "no replica can take the request now (")?;
-                for (i, (drop, count)) in dropped.iter().enumerate() {
-                    write!(f, "{}{count} {}", if i > 0 { ", " } else { "" }, drop.as_str())?;
-                }
-                write!(f, ")")
+                write!(f, "no replica can take the request now ({})", Dropped(dropped))
+            }
+            Self::Unfit(dropped) => {
+                write!(f, "no replica can serve such a request ({})", Dropped(dropped))
             }
         }
     }
 }
 
 impl std::error::Error for NoRoute {}
+
+/// Counts in words.
+struct Dropped<'a>(&'a [(Drop, usize)]);
+
+impl fmt::Display for Dropped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (drop, count)) in self.0.iter().enumerate() {
+            write!(f, "{}{count} {}", if i > 0 { ", " } else { "" }, drop.as_str())?;
+        }
+        Ok(())
+    }
+}
 
 /// Decides where a request to `endpoint` goes, and takes its place there. `has_path` says whether a target has a path
 /// for it at all.
@@ -90,7 +103,8 @@ pub fn route(
     moment: Moment,
 ) -> Result<Routed, NoRoute> {
     let Moment { now_us, mut entropy } = moment;
-    let needs = Needs::of(endpoint, facts.component.as_deref(), facts.model.as_deref())
+    let holders = endpoint.discovery.as_ref().zip(facts.model.as_deref()).and_then(|(lists, name)| lists.holders(name));
+    let needs = Needs::of(endpoint, facts, holders.as_deref())
         .ok_or_else(|| NoRoute::UnknownComponent(facts.component.clone().unwrap_or_default()))?;
     // What a copy keeps is asked of the copy, even where only its id is named, as in the path of a kept answer.
     let keeper = facts.pinned.filter(|_| needs.component.is_none());
@@ -107,7 +121,9 @@ pub fn route(
     let turn = variant.turn.lock();
     let mut candidates = filter::candidates(variant, needs, &matched, attempts.tried, now_us);
     if eligible(&candidates).next().is_none() {
-        return Err(NoRoute::NoReplica(count_drops(&candidates)));
+        let drops = count_drops(&candidates);
+        let is_unfit = !drops.is_empty() && drops.iter().all(|(drop, _)| drop.is_for_good());
+        return Err(if is_unfit { NoRoute::Unfit(drops) } else { NoRoute::NoReplica(drops) });
     }
     let pick = pick(index, variant, needs, facts, &mut candidates, &mut entropy);
     let decision = decide(index, variant.routing.strategy, pick, candidates, facts);
@@ -147,7 +163,8 @@ fn variant_of(
     }
 }
 
-/// Draws among the variants that can serve the request now; among all of them if none can.
+/// Draws among the variants that can serve the request now; if none can, among those that could at another time, so that
+/// the client hears of that; else among all of them.
 fn variant_by_weight(variants: &[Variant], needs: Needs<'_>, now_us: u64, entropy: &mut Entropy) -> usize {
     if variants.len() == 1 {
         return 0;
@@ -155,8 +172,12 @@ fn variant_by_weight(variants: &[Variant], needs: Needs<'_>, now_us: u64, entrop
     let weight_if = |can: &dyn Fn(&Variant) -> bool| -> Vec<f64> {
         variants.iter().map(|variant| if can(variant) { variant.weight } else { 0.0 }).collect()
     };
+    let is_nothing = |weights: &[f64]| weights.iter().all(|weight| *weight == 0.0);
     let mut weights = weight_if(&|variant| filter::has_candidate(variant, needs, now_us));
-    if weights.iter().all(|weight| *weight == 0.0) {
+    if is_nothing(&weights) {
+        weights = weight_if(&|variant| filter::has_fit(variant, needs));
+    }
+    if is_nothing(&weights) {
         weights = weight_if(&|_| true);
     }
     let mut point = entropy.unit() * weights.iter().sum::<f64>();

@@ -135,7 +135,7 @@ impl Gateway {
         let snapshot = self.snapshot();
         // A fleet that only answers checks late still serves.
         let serves = |live: &Live| matches!(live.health(), Health::Up | Health::Unresponsive);
-        let is_ready = snapshot.engines().any(|(replica, live, _)| replica.duty() == Duty::Ready && serves(live));
+        let is_ready = snapshot.engines().any(|engine| engine.replica.duty() == Duty::Ready && serves(engine.live));
         (!is_ready).then(|| "no replica is ready".to_owned())
     }
 }

@@ -4,11 +4,13 @@
 //! force before. What did not change keeps its counters, health and cache view, because those live behind shared
 //! pointers; a replica whose address changed is a new replica. Requests hold the snapshot they began with.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
-use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Fleet, Replica, TargetId, Variant};
+use kvroute_core::abilities::{Abilities, Modalities};
+use kvroute_core::discovery::Discovery;
+use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, EngineId, Fleet, Replica, TargetId, Variant};
 use kvroute_core::live::Live;
 use kvroute_core::{cache, hash, prompt};
 use parking_lot::Mutex;
@@ -29,12 +31,26 @@ pub(crate) struct Snapshot {
     pub(crate) targets: Vec<Arc<Target>>,
     /// How prompts are hashed.
     pub(crate) prompt: prompt::Settings,
+    /// Whether some replica may be unable to do what a request demands, so that it matters what that is.
+    pub(crate) demands_matter: bool,
     /// Connections to replicas.
     origins: Origins,
     engines: HashMap<EngineKey, Known>,
     departed: HashMap<EngineKey, Departed>,
     variant_series: BTreeMap<VariantLabels, Arc<VariantSeries>>,
     replica_series: BTreeMap<ReplicaLabels, Arc<ReplicaSeries>>,
+}
+
+/// What lives at one address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Engine<'a> {
+    /// Its replica's, whose duty is that of its copies too.
+    pub(crate) replica: &'a Arc<Live>,
+    /// Its own.
+    pub(crate) live: &'a Arc<Live>,
+    pub(crate) target: &'a Arc<Target>,
+    /// Where a replica's endpoint keeps who lists which adapter, if that is wanted.
+    pub(crate) discovery: Option<&'a Arc<Discovery>>,
 }
 
 /// What makes an engine the same one as before.
@@ -81,7 +97,19 @@ impl Snapshot {
         let departed = before.map(|before| before.departed_in(&engines)).unwrap_or_default();
         let prompt = prompt_settings(&config);
         let fleet = Fleet { endpoints };
-        Self { fleet, targets, prompt, origins, config, engines, departed, variant_series, replica_series }
+        let demands_matter = demands_matter(&config);
+        Self {
+            fleet,
+            targets,
+            prompt,
+            demands_matter,
+            origins,
+            config,
+            engines,
+            departed,
+            variant_series,
+            replica_series,
+        }
     }
 
     /// The target of this id.
@@ -100,20 +128,32 @@ impl Snapshot {
         variants.flat_map(|(e, v)| v.replicas.iter().map(move |r| (e, v, r)))
     }
 
-    /// Every engine with its address: replicas, and copies that have one of their own. The first is the replica's, whose
-    /// duty is that of its copies too.
-    pub(crate) fn engines(&self) -> impl Iterator<Item = (&Arc<Live>, &Arc<Live>, &Arc<Target>)> {
-        let replicas = self.fleet.replicas().map(|replica| (&replica.live, &replica.live, self.target(replica.target)));
-        let copies = self.fleet.endpoints.iter().flat_map(|endpoint| {
-            let copies = endpoint
-                .components
-                .iter()
-                .flat_map(|component| component.copies.iter().map(|copy| (component.variant, copy)));
-            copies.map(|(variant, copy)| (&endpoint.variants[variant].replicas[copy.replica].live, copy))
-        });
-        let own = copies.filter(|(_, copy)| copy.has_own_address);
-        let own = own.map(|(replica, copy)| (replica, &copy.live, self.target(copy.target)));
-        replicas.chain(own)
+    /// Every engine: replicas, and copies that have an address of their own.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = Engine<'_>> {
+        self.fleet.endpoints.iter().flat_map(|endpoint| {
+            let replicas = endpoint.variants.iter().flat_map(|variant| &variant.replicas);
+            let replicas =
+                replicas.map(|replica| (replica, &replica.live, replica.target, endpoint.discovery.as_ref()));
+            let copies = endpoint.components.iter().flat_map(|component| {
+                let own = component.copies.iter().filter(|copy| copy.has_own_address);
+                let replicas = &endpoint.variants[component.variant].replicas;
+                own.map(|copy| (&replicas[copy.replica], &copy.live, copy.target, None))
+            });
+            replicas.chain(copies).map(|(replica, live, target, discovery)| Engine {
+                replica: &replica.live,
+                live,
+                target: self.target(target),
+                discovery,
+            })
+        })
+    }
+
+    /// Where each endpoint that wants to know keeps who lists which adapter, and the engines that are asked.
+    pub(crate) fn discoveries(&self) -> impl Iterator<Item = (&Discovery, HashSet<EngineId>)> {
+        self.fleet.endpoints.iter().filter_map(|endpoint| {
+            let replicas = endpoint.variants.iter().flat_map(|variant| &variant.replicas);
+            Some((&**endpoint.discovery.as_ref()?, replicas.map(Replica::engine).collect()))
+        })
     }
 
     /// What was here, or gone and still busy, and is not among `engines`.
@@ -172,7 +212,8 @@ impl Builder<'_> {
             replicas: adapter.replicas.as_ref().map(|ids| ids.iter().map(|id| Arc::from(id.as_str())).collect()),
         });
         let adapters = adapters.collect();
-        Endpoint { name, models: endpoint.models.clone(), variants, components, adapters }
+        let discovery = endpoint.discover_models.then(|| self.discovery(&name));
+        Endpoint { name, models: endpoint.models.clone(), variants, components, adapters, discovery }
     }
 
     fn variant(&mut self, endpoint: &Arc<str>, variant: &config::Variant) -> Variant {
@@ -188,6 +229,7 @@ impl Builder<'_> {
             let (series, engine_id) = (self.series(&labels), known.engine());
             let target = Target::of_replica(labels, series, replica, &replica.url, engine_id, engine, self.origins);
             known.target = self.add(target);
+            known.abilities = replica.abilities;
             replicas.push(known);
         }
         let routing = variant.routing.decision();
@@ -230,6 +272,12 @@ impl Builder<'_> {
         built
     }
 
+    /// What the engines of an endpoint list, as far as they have been asked before.
+    fn discovery(&self, endpoint: &Arc<str>) -> Arc<Discovery> {
+        let before = self.before.and_then(|before| before.fleet.endpoints.iter().find(|known| known.name == *endpoint));
+        before.and_then(|known| known.discovery.clone()).unwrap_or_default()
+    }
+
     /// What is known of an engine, or nothing yet.
     fn engine(&mut self, key: EngineKey) -> Known {
         let fresh = || Known { live: Arc::new(Live::new(cache::CAPACITY_TOKENS_DEFAULT)), engine: Arc::default() };
@@ -267,6 +315,17 @@ fn with_ordinals<'a, T, G: Eq + Hash>(items: &'a [T], group: impl Fn(&'a T) -> G
         (*count - 1, item)
     };
     items.iter().map(ordinal).collect()
+}
+
+fn demands_matter(config: &Config) -> bool {
+    let can_do_anything = |replica: &config::Replica| {
+        let Abilities { role: _, modalities, context_tokens_max } = replica.abilities;
+        modalities == Modalities::ALL && context_tokens_max.is_none()
+    };
+    config.endpoints.iter().any(|endpoint| {
+        let mut replicas = endpoint.variants.iter().flat_map(|variant| &variant.replicas);
+        endpoint.discover_models || !replicas.all(can_do_anything)
+    })
 }
 
 fn prompt_settings(config: &Config) -> prompt::Settings {

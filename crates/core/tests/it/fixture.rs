@@ -41,7 +41,7 @@ pub(crate) fn variant(name: &str, routing: Routing, replicas: Vec<Replica>) -> V
 }
 
 pub(crate) fn endpoint(variants: Vec<Variant>) -> Endpoint {
-    Endpoint { name: "e".into(), models: vec![], variants, components: vec![], adapters: vec![] }
+    Endpoint { name: "e".into(), models: vec![], variants, components: vec![], adapters: vec![], discovery: None }
 }
 
 /// One variant of `n` replicas `r0..`.

@@ -263,7 +263,7 @@ fn a_target_without_a_path_for_the_request_is_never_asked() {
         assert_eq!(routed.expect("one has it").decision.choice.replica, 1);
     }
     let none = kvroute_core::router::route(&endpoint, &facts("x"), &|_| false, Attempts::default(), moment(0));
-    assert_eq!(none.expect_err("none has it"), NoRoute::NoReplica(vec![(Drop::NoPath, 2)]));
+    assert_eq!(none.expect_err("none has it"), NoRoute::Unfit(vec![(Drop::NoPath, 2)]));
 }
 
 proptest! {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use kvroute_core::abilities::{Abilities, Demands, Modalities, Role};
 use kvroute_core::breaker::{Failure, Verdict};
 use kvroute_core::decision::{Candidate, Choice, Decision, Reason};
 use kvroute_core::facts::RequestFacts;
@@ -114,6 +115,21 @@ struct World<'a> {
     placed: u64,
 }
 
+/// What engines load and unload.
+const LISTED: [&str; 2] = ["listed-a", "listed-b"];
+
+/// Most replicas can do anything.
+fn abilities(entropy: &mut Entropy) -> Abilities {
+    let mut abilities = Abilities::default();
+    match entropy.below(12) {
+        0 => abilities.role = Role::Prefill,
+        1 => abilities.modalities = Modalities::default(),
+        2 => abilities.context_tokens_max = Some(u64::from(entropy.below(2_000))),
+        _ => {}
+    }
+    abilities
+}
+
 /// The name of an engine that stays the same as long as the world.
 fn id(live: &Arc<Live>) -> usize {
     Arc::as_ptr(live) as usize
@@ -121,8 +137,14 @@ fn id(live: &Arc<Live>) -> usize {
 
 impl<'a> World<'a> {
     fn new(seed: u64, prompts: &'a [RequestFacts]) -> Self {
-        let endpoint =
-            Endpoint { name: "e".into(), models: vec![], variants: vec![], components: vec![], adapters: vec![] };
+        let endpoint = Endpoint {
+            name: "e".into(),
+            models: vec![],
+            variants: vec![],
+            components: vec![],
+            adapters: vec![],
+            discovery: Some(Arc::default()),
+        };
         let mut world = Self {
             entropy: Entropy::new(hash::finish(seed)),
             prompts,
@@ -180,7 +202,8 @@ impl<'a> World<'a> {
                     routed: 0,
                 });
                 let weight = if weighted { f64::from(1 + self.entropy.below(4)) } else { 1.0 };
-                Replica::new(name, weight, TargetId(0), known.live.clone())
+                let abilities = abilities(&mut self.entropy);
+                Replica { abilities, ..Replica::new(name, weight, TargetId(0), known.live.clone()) }
             })
             .collect();
         let copies = (0..self.entropy.below(6) as usize)
@@ -205,6 +228,9 @@ impl<'a> World<'a> {
             base: None,
             replicas: Some(names.iter().take(2).map(|name| Arc::from(name.as_str())).collect()),
         };
+        if let Some(discovery) = &self.endpoint.discovery {
+            discovery.follow(replicas.iter().map(Replica::engine).collect());
+        }
         let main = Variant { name: "main".into(), weight: 1.0, routing, replicas, turn: Default::default() };
         self.endpoint.variants = vec![main];
         self.endpoint.components = vec![Component { name: "component".to_owned(), variant: 0, copies }];
@@ -218,6 +244,12 @@ impl<'a> World<'a> {
             1 => facts.model = Some("adapter".to_owned()),
             2 => facts.prefix_keys = smallvec![],
             3 => facts.tenant = Some(u64::from(self.entropy.below(3))),
+            4 => facts.demands.modalities.image = true,
+            5 => {
+                facts.demands =
+                    Demands::of_prompt(facts.prompt.text_bytes, 0, Some(u64::from(self.entropy.below(500))));
+            }
+            6 => facts.model = Some(LISTED[self.entropy.below(2) as usize].to_owned()),
             _ => {}
         }
         facts.session = Some(u64::from(self.entropy.below(8)));
@@ -229,7 +261,9 @@ impl<'a> World<'a> {
         let before = self.in_flight();
         let attempts = Attempts { variant: (!tried.is_empty()).then_some(0), tried: &tried };
         match attempt(&self.endpoint, &facts, attempts, moment) {
+            Err(NoRoute::Unfit(drops)) => assert!(drops.iter().all(|(drop, _)| drop.is_for_good())),
             Err(NoRoute::NoReplica(drops)) => {
+                assert!(!drops.iter().all(|(drop, _)| drop.is_for_good()));
                 let places = self.endpoint.variants[0].replicas.len();
                 assert!(drops.iter().map(|(_, n)| n).sum::<usize>() >= places, "every one has its reason");
             }
@@ -288,12 +322,20 @@ impl<'a> World<'a> {
         assert_ne!(self.engine(chosen).health(), Health::Down, "one that is down gets nothing");
         let verdict = self.verdict(self.engine(chosen));
         assert!(!matches!(verdict, Verdict::Ejected { is_reachable: false, .. }), "nor one that cannot be reached");
-        if facts.model.is_some() {
+        let model = facts.model.as_deref().unwrap_or_default();
+        if model == "adapter" {
             assert!(self.endpoint.adapters[0].is_on(replica), "the adapter is there");
         }
+        let holders = self.endpoint.discovery.as_ref().and_then(|discovery| discovery.holders(model));
+        assert!(holders.is_none_or(|holders| holders.contains(&replica.engine())), "and where it is listed");
+        let Abilities { role, modalities, context_tokens_max } = replica.abilities;
+        assert!(role == Role::Both && modalities.cover(facts.demands.modalities), "it can do what is wanted");
+        assert!(context_tokens_max.is_none_or(|tokens| tokens >= facts.demands.tokens_min), "the prompt has room");
         let is_up = |candidate: &&Candidate| {
             let live = self.engine(candidate.choice());
-            candidate.is_eligible() && live.health() == Health::Up && !live.is_busy(self.now_us)
+            let tokens_max = variant.replicas[candidate.replica].abilities.context_tokens_max;
+            let has_room = tokens_max.is_none_or(|tokens| tokens >= facts.demands.tokens_likely);
+            candidate.is_eligible() && live.health() == Health::Up && !live.is_busy(self.now_us) && has_room
         };
         let verdicts = decision.candidates.iter().filter(is_up).map(|c| self.verdict(self.engine(c.choice())));
         let (mut well, mut failing) = (0, 0);
@@ -428,7 +470,8 @@ impl<'a> World<'a> {
 
     fn change_state(&mut self) {
         let live = self.some_live();
-        match self.entropy.below(8) {
+        match self.entropy.below(9) {
+            8 => self.change_list(),
             0 => _ = live.set_duty(Duty::ALL[self.entropy.below(3) as usize]),
             1 => live.busy_until(self.now_us + 1_000_000),
             2 => _ = self.ill.insert(id(&live), Failure::Request),
@@ -440,6 +483,14 @@ impl<'a> World<'a> {
                 self.ill.remove(&id(&live));
             }
         }
+    }
+
+    /// An engine loads or unloads adapters, which its list says.
+    fn change_list(&mut self) {
+        let replica = self.entropy.below(self.endpoint.variants[0].replicas.len() as u32) as usize;
+        let engine = self.endpoint.variants[0].replicas[replica].engine();
+        let listed = LISTED.iter().filter(|_| self.entropy.below(2) == 0).map(|name| (*name).to_owned()).collect();
+        self.endpoint.discovery.as_ref().expect("there is one").lists(engine, &listed);
     }
 
     fn restart_replica(&mut self) {

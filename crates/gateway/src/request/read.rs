@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use kvroute_core::abilities::{Demands, Modalities};
 use kvroute_core::prompt::Prompt;
 use kvroute_wire::request::{Dialect, Fields, Outcome, Scan};
 use tokio::time::Instant;
@@ -13,7 +14,7 @@ use super::Refusal;
 use super::call::BodyShape;
 use super::held::Held;
 use crate::gateway::Gateway;
-use crate::scan::BodyScanner;
+use crate::scan::{BodyScanner, Size};
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
 
@@ -31,6 +32,8 @@ pub(crate) struct Received {
     _held: Held,
     /// The prompt; empty where it could not be read.
     pub(crate) prompt: Prompt,
+    /// How large the whole prompt is, where that matters.
+    size: Option<Size>,
 }
 
 impl Received {
@@ -47,6 +50,14 @@ impl Received {
     /// Bytes of the prompt's text; of the body, where the text was not read to its end.
     pub(crate) fn prompt_bytes(&self) -> u64 {
         if self.prompt.is_cut { self.pieces.len() } else { self.prompt.text_bytes }
+    }
+
+    /// What a replica must be able to do for it, as far as it could be read.
+    pub(crate) fn demands(&self) -> Demands {
+        let Some(scan) = self.scan.as_ref().filter(|_| self.unscanned().is_none()) else { return Demands::default() };
+        let Fields { has_image: image, has_audio: audio, max_tokens, .. } = scan.fields;
+        let size = self.size.unwrap_or_default();
+        Demands { modalities: Modalities { image, audio }, ..size.demands(scan.shape, max_tokens) }
     }
 
     /// Why the prompt could not be read, if the body is one that should have had one.
@@ -80,7 +91,8 @@ pub(crate) async fn body(
         }
         return Err(Refusal::body_too_large(bytes_max));
     }
-    let mut scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt));
+    let scanner = if snapshot.demands_matter { BodyScanner::with_size } else { BodyScanner::new };
+    let mut scanner = is_scannable(headers).then(|| scanner(dialect, &snapshot.prompt));
     let mut pieces = Pieces::default();
     let mut held = Held::none_of(&gateway.telemetry().bodies_bytes);
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
@@ -110,11 +122,12 @@ pub(crate) async fn body(
             deadline = Instant::now() + idle;
         }
     }
+    let size = scanner.as_ref().and_then(BodyScanner::size);
     let (scan, prompt) = match scanner.map(BodyScanner::finish) {
         Some((scan, prompt)) => (Some(scan), prompt),
         None => (None, Prompt::default()),
     };
-    let mut received = Received { pieces: pieces.complete(), scan, _held: held, prompt };
+    let mut received = Received { pieces: pieces.complete(), scan, _held: held, prompt, size };
     if received.unscanned().is_some() {
         // What was hashed before the fault may be any part of the prompt: not something to route by.
         received.prompt = Prompt::default();

@@ -42,6 +42,8 @@ pub(crate) enum RefusalKind {
     BodyTooSlow,
     /// The gateway has no room for its body.
     Overloaded,
+    /// No replica can do what the request demands.
+    Unfit,
     /// Nothing can take the request now.
     Unavailable,
     /// The connection to the replica was lost before its answer.
@@ -62,6 +64,7 @@ impl RefusalKind {
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", "body_too_large"),
             Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "invalid_request_error", "body_too_slow"),
             Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "overloaded"),
+            Self::Unfit => (StatusCode::BAD_REQUEST, "invalid_request_error", "no_replica_fits"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_replica"),
             Self::Lost => (StatusCode::BAD_GATEWAY, "server_error", "replica_lost"),
             Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "server_error", "replica_timeout"),
@@ -76,7 +79,8 @@ impl RefusalKind {
             | Self::UnknownModel
             | Self::UnknownName
             | Self::BodyTooSlow
-            | Self::BodyTooLarge => ServiceError::ValidationError { message },
+            | Self::BodyTooLarge
+            | Self::Unfit => ServiceError::ValidationError { message },
             Self::Overloaded | Self::Unavailable => ServiceError::ServiceUnavailable { message },
             // SageMaker blames the model where its container does not answer; there is no status to report.
             Self::Lost | Self::Timeout => ServiceError::ModelError {
@@ -222,6 +226,7 @@ impl Refusal {
     pub(crate) fn no_route(why: &NoRoute) -> Self {
         let kind = match why {
             NoRoute::NoReplica(_) => RefusalKind::Unavailable,
+            NoRoute::Unfit(_) => RefusalKind::Unfit,
             NoRoute::UnknownVariant(_) | NoRoute::UnknownComponent(_) | NoRoute::ComponentElsewhere { .. } => {
                 RefusalKind::UnknownName
             }

@@ -150,7 +150,7 @@ impl Errand<'_> {
     /// What the client is told where no place can be had. Where no replica at all has a path for the body, that is what
     /// is wrong, and not the fleet.
     fn no_route(&self, why: &NoRoute) -> Refusal {
-        let NoRoute::NoReplica(_) = why else { return Refusal::no_route(why) };
+        let (NoRoute::NoReplica(_) | NoRoute::Unfit(_)) = why else { return Refusal::no_route(why) };
         let replicas = self.endpoint().variants.iter().flat_map(|variant| &variant.replicas);
         let mut targets = replicas.map(|replica| self.snapshot.target(replica.target)).peekable();
         if self.opens_session && targets.clone().all(|target| !target.keeps_sessions) {

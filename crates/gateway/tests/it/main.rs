@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod abilities;
 mod addresses;
 mod body_limits;
 mod bounds;
@@ -10,6 +11,7 @@ mod broken_streams;
 mod bytes_through;
 mod copies;
 mod disconnect_storm;
+mod discovery;
 mod draining;
 mod duty;
 mod endings;

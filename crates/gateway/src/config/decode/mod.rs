@@ -11,6 +11,7 @@
 //! | `names` | rules for names, and that they are unique |
 //! | `fields`, `suggest` | the combinators |
 
+mod abilities;
 mod component;
 mod endpoint;
 mod fields;
