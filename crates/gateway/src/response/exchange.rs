@@ -188,6 +188,18 @@ impl Exchange {
         }
     }
 
+    /// Says what became of the request; when a replica dies, not of each one.
+    fn log_failure(&self, what: &'static str, error: &dyn fmt::Display) {
+        let (replica, url, attempts) = (self.target.labels.replica.clone(), self.target.url.clone(), self.attempts);
+        let say = || tracing::warn!(replica = &*replica, %url, attempts, %error, "{what}");
+        let target = self.target.clone();
+        let say_more = move |more| {
+            let replica = &*target.labels.replica;
+            tracing::warn!(replica, url = %target.url, more, "more requests failed there");
+        };
+        self.target.series.replica.failures.happened(say, say_more);
+    }
+
     /// There will be no answer. Ends the exchange; gives what the client of `api` is told.
     pub(crate) fn failed(mut self, error: &SendError, api: Api) -> Refusal {
         let replica = &self.target.labels.replica;
@@ -204,7 +216,7 @@ impl Exchange {
                 (Outcome::FirstByteTimeout, RefusalKind::Timeout, format!("replica {replica} did not answer in time"))
             }
         };
-        tracing::warn!(replica = &**replica, url = %self.target.url, attempts = self.attempts, %error, "request failed");
+        self.log_failure("request failed", error);
         // Where no connection could be made, that has been said already, and the first word counts.
         self.blame(Failure::Request);
         self.outcome = outcome;
@@ -302,8 +314,7 @@ impl Exchange {
     /// The replica broke off.
     pub(crate) fn broke_off(&mut self, usage: Option<Usage>, error: &dyn fmt::Display) {
         self.blame(Failure::Request);
-        let replica = &*self.target.labels.replica;
-        tracing::warn!(replica, url = %self.target.url, %error, "replica broke off in the middle of its answer");
+        self.log_failure("replica broke off in the middle of its answer", error);
         self.usage = usage;
         self.outcome = Outcome::BrokenOff;
         self.reservation = None;

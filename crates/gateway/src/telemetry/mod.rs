@@ -6,6 +6,7 @@
 
 mod fleet;
 pub mod names;
+mod repeats;
 mod series;
 
 use std::fmt;

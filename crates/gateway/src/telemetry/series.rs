@@ -15,6 +15,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::names::{self, Metric};
+use super::repeats::{Repeats, SUM_EVERY};
 use super::{ReplicaLabels, VariantLabels, base_name, metric_type};
 use crate::snapshot::Snapshot;
 
@@ -57,6 +58,8 @@ pub(crate) struct VariantSeries {
 #[derive(Debug)]
 pub(crate) struct ReplicaSeries {
     pub(crate) retries: Counter,
+    /// What the log says of requests that failed there.
+    pub(crate) failures: Arc<Repeats>,
     /// By reason.
     spills: Table<&'static str, Counter>,
 }
@@ -108,7 +111,7 @@ impl Default for VariantSeries {
 
 impl Default for ReplicaSeries {
     fn default() -> Self {
-        Self { retries: Counter::default(), spills: Table::new(Counter::default) }
+        Self { retries: Counter::default(), failures: Repeats::new(SUM_EVERY), spills: Table::new(Counter::default) }
     }
 }
 

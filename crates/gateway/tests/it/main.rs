@@ -22,6 +22,7 @@ mod http2;
 mod in_flight;
 mod kept_connections;
 mod liveness;
+mod logging;
 mod metrics_page;
 mod models;
 mod native;

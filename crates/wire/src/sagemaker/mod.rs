@@ -6,4 +6,4 @@ mod paths;
 
 pub use errors::{ErrorReply, ServiceError, StreamErrorCode, StreamException, TEXT_CHARS_MAX};
 pub use headers::{HeaderError, InvokeHeaders, Operation, check_endpoint_name, name as header};
-pub use paths::{Route, parse_path};
+pub use paths::{Route, decode_name, parse_path};

@@ -44,7 +44,9 @@ pub fn parse_path(path: &str) -> Option<Route<'_>> {
     (rest == "openai/v1/chat/completions").then_some(Route::ChatCompletions { endpoint, component })
 }
 
-fn decode_name(segment: &str) -> Option<Cow<'_, str>> {
+/// A name in a path, percent-decoded. `None` if it is empty, or not UTF-8 in percent encoding.
+#[must_use]
+pub fn decode_name(segment: &str) -> Option<Cow<'_, str>> {
     if segment.is_empty() {
         return None;
     }
