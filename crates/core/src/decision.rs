@@ -17,10 +17,8 @@ pub struct Decision {
     pub choice: Choice,
     /// Where its key belongs, whether or not it went there.
     pub home: Option<Choice>,
-    /// Every place of the variant: each replica in its order, or each copy of the invoked component (and each replica
-    /// that has none).
-    pub candidates: Vec<Candidate>,
-    /// Text bytes of the prompt that some candidate holds, by our belief.
+    /// Text bytes of the prompt that some place holds, by our belief; in a large variant that is asked of those only that
+    /// most likely do.
     pub available_bytes: u64,
     /// Text bytes of the prompt that the chosen one holds, by our belief.
     pub captured_bytes: u64,
@@ -50,8 +48,6 @@ pub struct Candidate {
     pub in_flight: u32,
     /// Recent failures there, each of which weighs like a request in flight.
     pub penalty: u32,
-    /// Blocks of the prompt held there, by our belief.
-    pub matched_blocks: usize,
     /// The replica's rendezvous score, where the strategy uses one: higher is better.
     pub rendezvous: f64,
     /// The copy's among the copies of its replica.

@@ -13,6 +13,7 @@ use crate::decision::{Candidate, Choice, Drop};
 use crate::facts::RequestFacts;
 use crate::fleet::{Adapter, Component, Copy, Endpoint, EngineId, Replica, TargetId, Variant};
 use crate::live::{Duty, Health, Live};
+use crate::memory::REPLICAS_MIN;
 use crate::prompt::PrefixChain;
 use crate::rendezvous;
 
@@ -137,15 +138,38 @@ impl<'a> Place<'a> {
     }
 }
 
-/// All replicas of the variant, or all copies of the invoked component and the replicas without one.
+/// All replicas of the variant, or all copies of the invoked component and the replicas without one; in the replicas'
+/// order.
 fn places<'a>(variant: &'a Variant, needs: Needs<'a>) -> impl Iterator<Item = Place<'a>> {
-    variant.replicas.iter().enumerate().flat_map(move |(index, replica)| {
-        let copies = needs.component.into_iter().flat_map(|component| component.copies.iter().enumerate());
-        let copies = copies.filter(move |(_, copy)| copy.replica == index).map(Some);
-        let has_copy = needs.component.is_some_and(|component| component.copies.iter().any(|c| c.replica == index));
-        let alone = (!has_copy).then_some(None);
-        copies.chain(alone).map(move |copy| Place { replica, index, copy })
+    let copies = needs.component.map(|component| {
+        let mut places: Vec<(usize, Option<usize>)> =
+            component.copies.iter().enumerate().map(|(index, copy)| (copy.replica, Some(index))).collect();
+        let mut has_copy = vec![false; variant.replicas.len()];
+        places.iter().for_each(|(replica, _)| has_copy[*replica] = true);
+        places.extend((0..variant.replicas.len()).filter(|replica| !has_copy[*replica]).map(|replica| (replica, None)));
+        places.sort_by_key(|(replica, _)| *replica);
+        (component, places)
+    });
+    let count = copies.as_ref().map_or(variant.replicas.len(), |(_, places)| places.len());
+    (0..count).map(move |index| match &copies {
+        None => place_of(variant, index),
+        Some((component, places)) => {
+            let (index, copy) = places[index];
+            let copy = copy.map(|copy| (copy, &component.copies[copy]));
+            Place { replica: &variant.replicas[index], index, copy }
+        }
     })
+}
+
+/// The replica at this index as a place, where no component is invoked.
+fn place_of(variant: &Variant, index: usize) -> Place<'_> {
+    Place { replica: &variant.replicas[index], index, copy: None }
+}
+
+/// Whether the replica at this index may serve the request, and nothing is held against it.
+pub(crate) fn is_well(variant: &Variant, needs: Needs<'_>, index: usize, now_us: u64) -> bool {
+    let place = place_of(variant, index);
+    place.drop_reason(needs, place.engine().breaker.standing(now_us), now_us).is_none()
 }
 
 /// Whether some place of the variant could serve the request if it were well.
@@ -161,22 +185,33 @@ pub(crate) fn has_candidate(variant: &Variant, needs: Needs<'_>, now_us: u64) ->
     })
 }
 
-/// What each place is believed to hold of a prompt, in the order of [`candidates`]: asked before the variant's lock is
-/// taken, since it is the only part whose cost grows with the prompt.
-pub(crate) fn matched_blocks(variant: &Variant, needs: Needs<'_>, chain: &PrefixChain, matched: &mut Vec<usize>) {
-    matched.extend(places(variant, needs).map(|place| place.engine().cache.matched_blocks(chain)));
+/// Blocks of a prompt that a place is believed to hold.
+pub(crate) fn matched_blocks(variant: &Variant, needs: Needs<'_>, choice: Choice, chain: &PrefixChain) -> usize {
+    let engine = match (needs.component, choice.copy) {
+        (Some(component), Some(copy)) if component.copies[copy].has_own_address => &component.copies[copy].live,
+        _ => &variant.replicas[choice.replica].live,
+    };
+    engine.cache.matched_blocks(chain)
+}
+
+/// The most blocks of a prompt that some place which may serve the request is believed to hold. Where there are many,
+/// only the one is asked that was sent the most of it last.
+pub(crate) fn available_blocks(variant: &Variant, needs: Needs<'_>, chain: &PrefixChain, now_us: u64) -> usize {
+    let held = |place: Place<'_>| {
+        let standing = place.engine().breaker.standing(now_us);
+        let may_serve = place.drop_reason(needs, standing, now_us).is_none_or(Drop::is_last_resort);
+        if may_serve { place.engine().cache.matched_blocks(chain) } else { 0 }
+    };
+    if needs.component.is_some() || variant.replicas.len() < REPLICAS_MIN {
+        return places(variant, needs).map(held).max().unwrap_or(0);
+    }
+    variant.last_sent.of_longest(chain).map_or(0, |index| held(place_of(variant, index)))
 }
 
 /// All places as candidates, the unfit and the tried marked with their reason.
-pub(crate) fn candidates(
-    variant: &Variant,
-    needs: Needs<'_>,
-    matched: &[usize],
-    tried: &[Choice],
-    now_us: u64,
-) -> Vec<Candidate> {
-    let mut candidates: Vec<Candidate> = Vec::with_capacity(matched.len());
-    for (place, &matched_blocks) in places(variant, needs).zip(matched) {
+pub(crate) fn candidates(variant: &Variant, needs: Needs<'_>, tried: &[Choice], now_us: u64) -> Vec<Candidate> {
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(variant.replicas.len());
+    for place in places(variant, needs) {
         let (live, copy) = (place.live(), place.copy.map(|(index, _)| index));
         let choice = Choice { replica: place.index, copy, target: place.target() };
         let standing = place.engine().breaker.standing(now_us);
@@ -190,7 +225,6 @@ pub(crate) fn candidates(
             target: choice.target,
             in_flight: live.load.in_flight(),
             penalty: standing.penalty,
-            matched_blocks,
             rendezvous: 0.0,
             copy_rendezvous: 0.0,
             weight: place.replica.weight,

@@ -11,6 +11,8 @@ use crate::abilities::Abilities;
 use crate::discovery::Discovery;
 use crate::hash;
 use crate::live::Live;
+use crate::memory::Memory;
+use crate::rendezvous::Homes;
 use crate::routing::Routing;
 
 /// Seeds the hash of replica ids, so that a replica called like a prompt has nothing to do with it.
@@ -18,6 +20,11 @@ const REPLICA_SEED: u64 = 0x7265_706c_6963_6131;
 
 /// Seeds the hash of component names in the names of copies that are engines of their own.
 const COPY_SEED: u64 = 0x636f_7079_656e_6769;
+
+/// Keys whose homes a large variant remembers: 128 KiB.
+const KEYS_KNOWN_MAX: usize = 1 << 14;
+/// Blocks of which a large variant remembers who was sent them last: 1 MiB.
+const BLOCKS_KNOWN_MAX: usize = 1 << 17;
 
 /// Names an engine (a replica, or a copy with an address of its own) for as long as it is configured under the same ids,
 /// whatever snapshot is in force and however its address changes.
@@ -99,6 +106,31 @@ pub struct Variant {
     pub replicas: Vec<Replica>,
     /// Held while a decision reads the loads and takes its place, so that each sees all before it.
     pub turn: Mutex<()>,
+    homes: Homes,
+    /// Homes of keys that were asked for.
+    known_homes: Memory,
+    /// Who was last sent a block.
+    pub(crate) last_sent: Memory,
+}
+
+impl Variant {
+    /// A variant of these replicas, whose ids and weights stay as they are.
+    pub fn new(name: &str, weight: f64, routing: Routing, replicas: Vec<Replica>) -> Self {
+        let homes = Homes::of(replicas.iter().map(|replica| (replica.key, replica.weight)));
+        let known_homes = Memory::among(replicas.len(), KEYS_KNOWN_MAX);
+        let last_sent = Memory::among(replicas.len(), BLOCKS_KNOWN_MAX);
+        Self { name: name.into(), weight, routing, replicas, turn: Mutex::default(), homes, known_homes, last_sent }
+    }
+
+    /// The index of the replica where a key belongs, whatever its state.
+    pub(crate) fn home_of(&self, key: u64) -> Option<usize> {
+        if let Some(known) = self.known_homes.of(key) {
+            return Some(known);
+        }
+        let home = self.homes.of_key(key)?;
+        self.known_homes.set(key, home);
+        Some(home)
+    }
 }
 
 /// One engine server, as one snapshot knows it.

@@ -34,6 +34,7 @@ pub mod fleet;
 pub mod hash;
 pub mod live;
 pub mod load;
+mod memory;
 pub mod moment;
 pub mod prompt;
 pub mod rendezvous;

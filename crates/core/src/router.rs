@@ -1,17 +1,20 @@
 //! Facts + fleet + moment -> decision, with the load reserved in the same breath.
 //!
-//! [`route`] reads top to bottom: which variant, which places may serve the request, what each is believed to hold,
-//! what the strategy picks, and the place taken. Loads are read and the place is taken under the variant's lock, so a
-//! burst of requests sees its own beginning: no two decisions act on the same count.
+//! [`route`] reads top to bottom: which variant, the home of the request's key, which places may serve the request, what
+//! the strategy picks, the place taken, and what is believed to be held. Loads are read and the place is taken under the
+//! variant's lock, so a burst of requests sees its own beginning: no two decisions act on the same count. What is
+//! believed decides nothing, and is asked after it.
 //!
 //! A retry is the same decision again with the places tried left out, on the loads of its own moment.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::decision::{Candidate, Choice, Decision, Drop, Reason};
+use crate::discovery::Holders;
 use crate::facts::RequestFacts;
 use crate::filter::{self, Needs};
-use crate::fleet::{Endpoint, TargetId, Variant};
+use crate::fleet::{Endpoint, EngineId, TargetId, Variant};
 use crate::load::{Load, Reservation};
 use crate::moment::{Entropy, Moment};
 use crate::prompt::BLOCK_BYTES;
@@ -103,35 +106,143 @@ pub fn route(
     moment: Moment,
 ) -> Result<Routed, NoRoute> {
     let Moment { now_us, mut entropy } = moment;
-    let holders = endpoint.discovery.as_ref().zip(facts.model.as_deref()).and_then(|(lists, name)| lists.holders(name));
-    let needs = Needs::of(endpoint, facts, holders.as_deref())
-        .ok_or_else(|| NoRoute::UnknownComponent(facts.component.clone().unwrap_or_default()))?;
-    // What a copy keeps is asked of the copy, even where only its id is named, as in the path of a kept answer.
-    let keeper = facts.pinned.filter(|_| needs.component.is_none());
-    let component = needs.component.or_else(|| endpoint.component_of(keeper?));
-    let needs = Needs { component, has_path: Some(has_path), ..needs };
+    let holders = holders(endpoint, facts);
+    let needs = needs_of(endpoint, facts, holders.as_deref(), has_path)?;
     let index = match attempts.variant {
         Some(index) => index,
         None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
     };
     let variant = &endpoint.variants[index];
-    let mut matched = Vec::with_capacity(variant.replicas.len());
-    filter::matched_blocks(variant, needs, &facts.prompt.chain, &mut matched);
+    let key = key_of(variant, index, facts);
+    let home = key.and_then(|key| variant.home_of(key));
 
     let turn = variant.turn.lock();
-    let mut candidates = filter::candidates(variant, needs, &matched, attempts.tried, now_us);
+    let found = match home.and_then(|home| at_home(variant, needs, facts, attempts, home, now_us)) {
+        Some(found) => found,
+        None => among_all(variant, needs, facts, attempts, key, now_us, &mut entropy)?,
+    };
+    let mut reservation = take(variant, needs, found.choice, now_us);
+    drop(turn);
+
+    let held = filter::matched_blocks(variant, needs, found.choice, &facts.prompt.chain);
+    let decision = decide(index, variant, needs, found, facts, held, now_us);
+    reservation.expect_held(&facts.prompt.chain, held, facts.uncached_tokens(decision.captured_bytes));
+    if needs.component.is_none() {
+        let blocks = facts.prompt.chain.hashes().iter();
+        blocks.for_each(|block| variant.last_sent.set(*block, found.choice.replica));
+    }
+    Ok(Routed { decision, reservation })
+}
+
+/// What a decision would look at: every place of the variant, each replica in its order, or each copy of the invoked
+/// component and each replica that has none; with their scores, where the strategy uses one.
+///
+/// # Errors
+/// As [`route`], but not for want of a place.
+pub fn explain(
+    endpoint: &Endpoint,
+    facts: &RequestFacts,
+    has_path: &(dyn Fn(TargetId) -> bool + Sync),
+    attempts: Attempts<'_>,
+    moment: Moment,
+) -> Result<Vec<Candidate>, NoRoute> {
+    let Moment { now_us, mut entropy } = moment;
+    let holders = holders(endpoint, facts);
+    let needs = needs_of(endpoint, facts, holders.as_deref(), has_path)?;
+    let index = match attempts.variant {
+        Some(index) => index,
+        None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
+    };
+    let variant = &endpoint.variants[index];
+    let mut candidates = filter::candidates(variant, needs, attempts.tried, now_us);
+    if let Some(key) = key_of(variant, index, facts) {
+        filter::score(variant, needs, &mut candidates, key);
+    }
+    Ok(candidates)
+}
+
+/// A place for a request, and why it is that one.
+#[derive(Clone, Copy)]
+struct Found {
+    choice: Choice,
+    home: Option<Choice>,
+    reason: Reason,
+}
+
+/// The engines that list the request's model as an adapter.
+fn holders(endpoint: &Endpoint, facts: &RequestFacts) -> Option<Holders> {
+    endpoint.discovery.as_ref()?.holders(facts.model.as_deref()?)
+}
+
+fn needs_of<'a>(
+    endpoint: &'a Endpoint,
+    facts: &RequestFacts,
+    holders: Option<&'a HashSet<EngineId>>,
+    has_path: &'a (dyn Fn(TargetId) -> bool + Sync),
+) -> Result<Needs<'a>, NoRoute> {
+    let needs = Needs::of(endpoint, facts, holders)
+        .ok_or_else(|| NoRoute::UnknownComponent(facts.component.clone().unwrap_or_default()))?;
+    // What a copy keeps is asked of the copy, even where only its id is named, as in the path of a kept answer.
+    let keeper = facts.pinned.filter(|_| needs.component.is_none());
+    let component = needs.component.or_else(|| endpoint.component_of(keeper?));
+    Ok(Needs { component, has_path: Some(has_path), ..needs })
+}
+
+/// What the strategy places the request by, if it uses a key.
+fn key_of(variant: &Variant, index: usize, facts: &RequestFacts) -> Option<u64> {
+    match variant.routing.strategy {
+        Strategy::PrefixAware => facts.prefix_key(index),
+        Strategy::Session => facts.session,
+        Strategy::Random | Strategy::RoundRobin | Strategy::LeastOutstanding => None,
+    }
+}
+
+/// The home of a key, where that is plain without a look at all others: it is the home of all replicas whatever their
+/// state, nothing is held against it, it is under its threshold, and some other replica is well too. Most requests end
+/// here, and then the size of the variant does not matter. It is what [`among_all`] would find.
+fn at_home(
+    variant: &Variant,
+    needs: Needs<'_>,
+    facts: &RequestFacts,
+    attempts: Attempts<'_>,
+    home: usize,
+    now_us: u64,
+) -> Option<Found> {
+    if needs.component.is_some() || facts.pinned.is_some() || !attempts.tried.is_empty() {
+        return None;
+    }
+    let replica = &variant.replicas[home];
+    let is_well = |index| filter::is_well(variant, needs, index, now_us);
+    if replica.live.load.in_flight() >= variant.routing.prefix_aware.concurrency_threshold || !is_well(home) {
+        return None;
+    }
+    let mut others = (home + 1..variant.replicas.len()).chain(0..home);
+    others.find(|other| is_well(*other))?;
+    let reason = if variant.routing.strategy == Strategy::Session { Reason::Session } else { Reason::Cold };
+    let choice = Choice { replica: home, copy: None, target: replica.target };
+    Some(Found { choice, home: Some(choice), reason })
+}
+
+/// The place that the strategy picks among all.
+fn among_all(
+    variant: &Variant,
+    needs: Needs<'_>,
+    facts: &RequestFacts,
+    attempts: Attempts<'_>,
+    key: Option<u64>,
+    now_us: u64,
+    entropy: &mut Entropy,
+) -> Result<Found, NoRoute> {
+    let mut candidates = filter::candidates(variant, needs, attempts.tried, now_us);
     if eligible(&candidates).next().is_none() {
         let drops = count_drops(&candidates);
         let is_unfit = !drops.is_empty() && drops.iter().all(|(drop, _)| drop.is_for_good());
         return Err(if is_unfit { NoRoute::Unfit(drops) } else { NoRoute::NoReplica(drops) });
     }
-    let pick = pick(index, variant, needs, facts, &mut candidates, &mut entropy);
-    let decision = decide(index, variant.routing.strategy, pick, candidates, facts);
-    let reservation = take(variant, needs, &decision, pick.index, facts, now_us);
-    drop(turn);
-
-    reservation.expect_held(&facts.prompt.chain);
-    Ok(Routed { decision, reservation })
+    let Pick { index, reason, home } = pick(variant, needs, facts, key, &mut candidates, entropy);
+    debug_assert!(candidates[index].is_eligible(), "dropped but chosen");
+    let choice = candidates[index].choice();
+    Ok(Found { choice, home: home.map(|home| candidates[home].choice()), reason })
 }
 
 fn variant_of(
@@ -193,30 +304,28 @@ fn variant_by_weight(variants: &[Variant], needs: Needs<'_>, now_us: u64, entrop
 }
 
 fn pick(
-    index: usize,
     variant: &Variant,
     needs: Needs<'_>,
     facts: &RequestFacts,
+    key: Option<u64>,
     candidates: &mut [Candidate],
     entropy: &mut Entropy,
 ) -> Pick {
     if let Some(pick) = pinned(variant, needs, facts, candidates) {
         return pick;
     }
-    let routing = &variant.routing;
-    let threshold = routing.prefix_aware.concurrency_threshold;
-    let key = match routing.strategy {
+    let threshold = variant.routing.prefix_aware.concurrency_threshold;
+    match variant.routing.strategy {
         Strategy::Random => return random::pick(candidates, entropy),
         Strategy::RoundRobin => return round_robin::pick(candidates, |candidate| load_of(variant, needs, candidate)),
         Strategy::LeastOutstanding => return least_outstanding::pick(candidates, entropy),
-        Strategy::PrefixAware => facts.prefix_key(index),
-        Strategy::Session => facts.session,
-    };
+        Strategy::PrefixAware | Strategy::Session => {}
+    }
     let Some(key) = key else {
         return Pick { reason: Reason::NoPrefix, ..least_outstanding::pick(candidates, entropy) };
     };
     filter::score(variant, needs, candidates, key);
-    match routing.strategy {
+    match variant.routing.strategy {
         Strategy::Session => session::pick(candidates, threshold, entropy),
         _ => prefix_aware::pick(candidates, threshold, entropy),
     }
@@ -251,47 +360,37 @@ fn load_of<'a>(variant: &'a Variant, needs: Needs<'a>, candidate: &Candidate) ->
 }
 
 fn decide(
-    variant: usize,
-    strategy: Strategy,
-    pick: Pick,
-    candidates: Vec<Candidate>,
+    index: usize,
+    variant: &Variant,
+    needs: Needs<'_>,
+    found: Found,
     facts: &RequestFacts,
+    captured_blocks: usize,
+    now_us: u64,
 ) -> Decision {
-    let available = eligible(&candidates).map(|(_, candidate)| held_bytes(candidate, facts)).max().unwrap_or(0);
-    let chosen = &candidates[pick.index];
-    debug_assert!(chosen.is_eligible(), "dropped but chosen");
+    let available_blocks = filter::available_blocks(variant, needs, &facts.prompt.chain, now_us).max(captured_blocks);
+    let is_hit = found.reason == Reason::Cold && captured_blocks > 0;
     Decision {
-        strategy,
-        variant,
-        reason: pick.reason,
-        choice: chosen.choice(),
-        home: pick.home.map(|index| candidates[index].choice()),
-        available_bytes: available,
-        captured_bytes: held_bytes(chosen, facts),
-        candidates,
+        strategy: variant.routing.strategy,
+        variant: index,
+        reason: if is_hit { Reason::PrefixHit } else { found.reason },
+        choice: found.choice,
+        home: found.home,
+        available_bytes: held_bytes(available_blocks, facts),
+        captured_bytes: held_bytes(captured_blocks, facts),
     }
 }
 
-fn take(
-    variant: &Variant,
-    needs: Needs<'_>,
-    decision: &Decision,
-    index: usize,
-    facts: &RequestFacts,
-    now_us: u64,
-) -> Reservation {
-    let Choice { replica, copy, .. } = decision.choice;
-    let copy = needs.component.zip(copy).map(|(component, copy)| {
+fn take(variant: &Variant, needs: Needs<'_>, choice: Choice, now_us: u64) -> Reservation {
+    let copy = needs.component.zip(choice.copy).map(|(component, copy)| {
         let copy = &component.copies[copy];
         (copy.live.clone(), copy.has_own_address)
     });
-    let uncached = facts.uncached_tokens(decision.captured_bytes);
-    let matched_blocks = decision.candidates[index].matched_blocks;
-    Reservation::take(variant.replicas[replica].live.clone(), copy, uncached, matched_blocks, now_us)
+    Reservation::take(variant.replicas[choice.replica].live.clone(), copy, now_us)
 }
 
-fn held_bytes(candidate: &Candidate, facts: &RequestFacts) -> u64 {
-    ((candidate.matched_blocks * BLOCK_BYTES) as u64).min(facts.prompt.text_bytes)
+fn held_bytes(blocks: usize, facts: &RequestFacts) -> u64 {
+    ((blocks * BLOCK_BYTES) as u64).min(facts.prompt.text_bytes)
 }
 
 fn count_drops(candidates: &[Candidate]) -> Vec<(Drop, usize)> {

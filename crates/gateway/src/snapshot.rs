@@ -13,7 +13,6 @@ use kvroute_core::discovery::Discovery;
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, EngineId, Fleet, Replica, TargetId, Variant};
 use kvroute_core::live::Live;
 use kvroute_core::{cache, hash, prompt};
-use parking_lot::Mutex;
 
 use crate::config::{self, Config};
 use crate::telemetry::{ReplicaLabels, ReplicaSeries, Series, VariantLabels, VariantSeries};
@@ -233,7 +232,7 @@ impl Builder<'_> {
             replicas.push(known);
         }
         let routing = variant.routing.decision();
-        Variant { name, weight: variant.weight, routing, replicas, turn: Mutex::default() }
+        Variant::new(&name, variant.weight, routing, replicas)
     }
 
     fn component(

@@ -114,8 +114,9 @@ fn a_copy_that_is_an_engine_of_its_own_has_a_cache_of_its_own() {
     let holding: Vec<usize> = {
         let (second, _b) = place(&endpoint, &long, 2);
         assert!(second.captured_bytes > 0);
-        let holds = |c: &&kvroute_core::decision::Candidate| c.matched_blocks > 0;
-        second.candidates.iter().filter(holds).filter_map(|c| c.copy).collect()
+        let copies = &endpoint.components[0].copies;
+        let holds = |copy: &usize| copies[*copy].live.cache.matched_blocks(&long.prompt.chain) > 0;
+        (0..copies.len()).filter(holds).collect()
     };
     assert_eq!(holding, [first.choice.copy.expect("a copy was chosen")]);
 }

@@ -25,6 +25,36 @@ fn equal_beginnings_go_to_the_same_replica_and_different_ones_spread() {
 }
 
 #[test]
+fn the_home_is_the_replica_with_the_highest_score_in_a_fleet_of_any_size_and_however_often_it_is_asked_for() {
+    for (size, weights) in [(2, [1.0, 1.0]), (16, [1.0, 2.0]), (17, [1.0, 1.0]), (60, [0.5, 3.0])] {
+        let replicas = (0..size).map(|i| weighted_replica(&format!("r{i}"), weights[i % 2])).collect();
+        let endpoint = endpoint(vec![variant("main", routing(Strategy::PrefixAware, 32), replicas)]);
+        for n in 0..600u64 {
+            let (decision, _place) = place(&endpoint, &facts(&format!("prompt {}", n % 200)), n);
+            let score = |index: &usize| decision.candidates[*index].rendezvous;
+            let highest = (0..size).max_by(|a, b| score(a).total_cmp(&score(b)));
+            assert_eq!(Some(decision.choice.replica), highest, "{size} replicas");
+        }
+    }
+}
+
+#[test]
+fn what_another_replica_holds_is_available_in_a_fleet_of_any_size() {
+    for size in [3, 16, 17, 200] {
+        let endpoint = fleet_of(size, routing(Strategy::PrefixAware, 32));
+        let of_tenant =
+            |tenant| RequestFacts { tenant: Some(hash::finish(tenant)), ..facts(&"some words ".repeat(500)) };
+        let (first, _a) = place(&endpoint, &of_tenant(0), 0);
+        let (other, _b) = (1..)
+            .map(|tenant| place(&endpoint, &of_tenant(tenant), tenant))
+            .find(|(decision, _)| decision.choice != first.choice)
+            .expect("some tenant lives elsewhere");
+        assert_eq!((other.captured_bytes, other.reason), (0, Reason::Cold), "{size} replicas");
+        assert!(other.available_bytes > 5_000, "{size} replicas");
+    }
+}
+
+#[test]
 fn tenants_with_the_same_prompt_may_live_apart_but_each_stays_put() {
     let endpoint = fleet_of(16, routing(Strategy::PrefixAware, 32));
     let of_tenant = |tenant: u64| RequestFacts { tenant: Some(hash::finish(tenant)), ..facts("the same prompt") };

@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 use kvroute_core::abilities::{Abilities, Demands, Modalities, Role};
 use kvroute_core::breaker::{Failure, Verdict};
-use kvroute_core::decision::{Candidate, Choice, Decision, Reason};
+use kvroute_core::decision::{Candidate, Choice, Reason};
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
 use kvroute_core::live::{Duty, Health, Live};
 use kvroute_core::load::Reservation;
 use kvroute_core::moment::{Entropy, Moment};
-use kvroute_core::router::{Attempts, NoRoute, Routed};
+use kvroute_core::router::{Attempts, NoRoute};
 use kvroute_core::routing::Strategy;
 use smallvec::smallvec;
 
 use self::judge::Judge;
-use crate::fixture::{attempt, facts, routing};
+use crate::fixture::{Explained, Routed, attempt, facts, routing};
 
 mod judge;
 
@@ -231,7 +231,7 @@ impl<'a> World<'a> {
         if let Some(discovery) = &self.endpoint.discovery {
             discovery.follow(replicas.iter().map(Replica::engine).collect());
         }
-        let main = Variant { name: "main".into(), weight: 1.0, routing, replicas, turn: Default::default() };
+        let main = Variant::new("main", 1.0, routing, replicas);
         self.endpoint.variants = vec![main];
         self.endpoint.components = vec![Component { name: "component".to_owned(), variant: 0, copies }];
         self.endpoint.adapters = vec![adapter];
@@ -276,7 +276,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn took(&mut self, reservation: Reservation, decision: &Decision, facts: RequestFacts, tried: Vec<Choice>) {
+    fn took(&mut self, reservation: Reservation, decision: &Explained, facts: RequestFacts, tried: Vec<Choice>) {
         let Choice { replica, copy, .. } = decision.choice;
         let replica = self.endpoint.variants[0].replicas[replica].id.to_string();
         let hashed = facts.prompt.text_bytes;
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
     }
 
     /// The rules of a decision, from outside.
-    fn check_decision(&self, decision: &Decision, facts: &RequestFacts, tried: &[Choice], before: &[u32]) {
+    fn check_decision(&self, decision: &Explained, facts: &RequestFacts, tried: &[Choice], before: &[u32]) {
         let variant = &self.endpoint.variants[0];
         let chosen = decision.choice;
         assert!(!tried.contains(&chosen), "a retry never asks the same place again");
@@ -357,6 +357,12 @@ impl<'a> World<'a> {
             assert!(before[chosen.replica] < threshold || !some_under, "at its threshold while another is under it");
             assert_eq!(decision.reason == Reason::SpillSaturated, !some_under);
             let home = decision.home.expect("a key has a home");
+            let highest = eligible
+                .iter()
+                .max_by(|&&a, &&b| decision.candidates[a].rendezvous.total_cmp(&decision.candidates[b].rendezvous));
+            if decision.reason != Reason::Pinned {
+                assert_eq!(Some(&home.replica), highest, "which is the eligible replica with the highest score");
+            }
             assert_eq!(decision.reason.is_spill(), before[home.replica] >= threshold);
         }
         if variant.routing.strategy == Strategy::LeastOutstanding && facts.component.is_none() {

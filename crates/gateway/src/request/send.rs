@@ -75,7 +75,7 @@ impl Errand<'_> {
             let sent = Instant::now();
             let attempt = self.attempt(&exchange).await?;
             if let Attempt::Refused(_, wait) = &attempt {
-                exchange.refused(*wait);
+                exchange.refused(&self.facts.prompt.chain, *wait);
                 retry_after = retry_after.into_iter().chain(*wait).min();
             }
             if let Attempt::Failed(SendError::Lost { was_kept: true, .. }) = &attempt
@@ -91,7 +91,7 @@ impl Errand<'_> {
                 Attempt::Refused(..) if exchange.is_pinned() => None,
                 Attempt::Failed(_) | Attempt::Refused(..) => {
                     if matches!(attempt, Attempt::Failed(_)) {
-                        exchange.unreachable();
+                        exchange.unreachable(&self.facts.prompt.chain);
                     }
                     let attempts = Attempts { variant, tried: &tried };
                     self.again(attempts)
@@ -129,6 +129,10 @@ impl Errand<'_> {
                 && (target.keeps_sessions || !self.opens_session)
         };
         let moment = self.gateway.clock().moment();
+        if tracing::enabled!(tracing::Level::TRACE) {
+            let candidates = router::explain(self.endpoint(), self.facts, &has_path, attempts, moment);
+            tracing::trace!(endpoint = &*self.endpoint().name, ?candidates, "deciding");
+        }
         let routed = router::route(self.endpoint(), self.facts, &has_path, attempts, moment)?;
         let decision = &routed.decision;
         self.gateway.telemetry().decided(decision, before.elapsed());

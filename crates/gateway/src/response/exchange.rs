@@ -83,7 +83,6 @@ pub(crate) struct Exchange {
     idle_limit: Duration,
     last_content: Option<Instant>,
     prompt: PromptSize,
-    chain: PrefixChain,
     usage: Option<Usage>,
     outcome: Outcome,
     code: u16,
@@ -125,7 +124,6 @@ impl Exchange {
                 available_bytes: decision.available_bytes,
                 captured_bytes: decision.captured_bytes,
             },
-            chain: facts.prompt.chain.clone(),
             usage: None,
             outcome: Outcome::ClientGone,
             code: 0,
@@ -147,18 +145,18 @@ impl Exchange {
         self.reservation.as_ref().map(Reservation::engine)
     }
 
-    /// The place could not be reached.
-    pub(crate) fn unreachable(&mut self) {
+    /// The place could not be reached, so the prompt of this chain is not there.
+    pub(crate) fn unreachable(&mut self, chain: &PrefixChain) {
         if let Some(reservation) = &self.reservation {
-            reservation.never_arrived(&self.chain);
+            reservation.never_arrived(chain);
         }
         self.blame(Failure::Unreachable);
     }
 
-    /// The place refused for load, and perhaps said when to come back.
-    pub(crate) fn refused(&mut self, wait: Option<Duration>) {
+    /// The place refused for load, and with it the prompt of this chain, and perhaps said when to come back.
+    pub(crate) fn refused(&mut self, chain: &PrefixChain, wait: Option<Duration>) {
         let Some(reservation) = &self.reservation else { return };
-        reservation.never_arrived(&self.chain);
+        reservation.never_arrived(chain);
         reservation.engine().answered();
         if let Some(wait) = wait {
             let now_us = self.gateway.clock().moment().now_us;
