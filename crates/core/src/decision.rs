@@ -71,13 +71,18 @@ impl Candidate {
 
     /// Its load relative to its weight, were it to get this request too.
     pub fn relative_load(&self) -> f64 {
-        f64::from(self.in_flight + self.penalty + 1) / self.weight
+        relative_load(self.in_flight + self.penalty, self.weight)
     }
 
     /// Its rendezvous score: the replica's first, then the copy's.
     pub fn score(&self) -> (f64, f64) {
         (self.rendezvous, self.copy_rendezvous)
     }
+}
+
+/// What `count` requests in flight are to a replica of this weight, were it to get one more.
+pub(crate) fn relative_load(count: u32, weight: f64) -> f64 {
+    f64::from(count + 1) / weight
 }
 
 /// Why a place may not serve a request.

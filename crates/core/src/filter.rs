@@ -21,6 +21,9 @@ use crate::rendezvous;
 /// of what is asked of them, and the few others could not bear the load of all.
 const FAILING_PER_WELL_MAX: usize = 3;
 
+/// Says whether a target has a path for a request; `None` where all have.
+pub type HasPath<'a> = Option<&'a (dyn Fn(TargetId) -> bool + Sync)>;
+
 /// What a request insists on beyond a healthy replica.
 #[derive(Clone, Copy, Default)]
 pub struct Needs<'a> {
@@ -32,8 +35,8 @@ pub struct Needs<'a> {
     pub holders: Option<&'a HashSet<EngineId>>,
     /// What a replica must be able to do.
     pub demands: Demands,
-    /// Whether a target has a path for it; `None` is all.
-    pub has_path: Option<&'a (dyn Fn(TargetId) -> bool + Sync)>,
+    /// Whether a target has a path for it.
+    pub has_path: HasPath<'a>,
 }
 
 impl<'a> Needs<'a> {
@@ -54,6 +57,17 @@ impl<'a> Needs<'a> {
         }
         let component = endpoint.components.iter().find(|c| c.name == name)?;
         Some(Self { component: Some(component), ..needs })
+    }
+}
+
+impl Needs<'_> {
+    /// Whether any replica that does all of the work can serve the request, as it is with most.
+    fn are_ordinary(&self) -> bool {
+        self.has_path.is_none()
+            && self.component.is_none()
+            && self.adapter.is_none()
+            && self.holders.is_none()
+            && self.demands == Demands::default()
     }
 }
 
@@ -106,6 +120,17 @@ impl<'a> Place<'a> {
         is_too_long.then_some(Drop::ContextTooShort)
     }
 
+    /// Whether there is no reason to leave it out, if what the request needs is ordinary. The answer to most questions,
+    /// and quickly found.
+    fn is_plain(&self, standing: Standing, now_us: u64) -> bool {
+        let live = &*self.replica.live;
+        self.replica.abilities.role == Role::Both
+            && standing.verdict == Verdict::Closed
+            && live.duty() == Duty::Ready
+            && live.health() == Health::Up
+            && !live.is_busy(now_us)
+    }
+
     /// As configured, else as the engine says.
     fn context_tokens_max(&self) -> Option<u64> {
         self.replica.abilities.context_tokens_max.or_else(|| self.engine().context_tokens_max())
@@ -114,7 +139,10 @@ impl<'a> Place<'a> {
     /// Why it may not serve the request. `standing` is what the breaker of its engine says.
     fn drop_reason(&self, needs: Needs<'_>, standing: Standing, now_us: u64) -> Option<Drop> {
         let state = || self.state(standing, now_us);
-        let is_tight = || self.context_tokens_max().is_some_and(|tokens| needs.demands.tokens_likely > tokens);
+        let is_tight = || {
+            let likely = needs.demands.tokens_likely;
+            likely > 0 && self.context_tokens_max().is_some_and(|tokens| likely > tokens)
+        };
         self.unfit(needs).or_else(state).or_else(|| is_tight().then_some(Drop::ContextTight))
     }
 
@@ -185,6 +213,15 @@ pub(crate) fn has_candidate(variant: &Variant, needs: Needs<'_>, now_us: u64) ->
     })
 }
 
+/// Whether every replica may serve the request, with nothing held against it and no failure that weighs.
+pub(crate) fn are_all_plain(variant: &Variant, needs: Needs<'_>, now_us: u64) -> bool {
+    needs.are_ordinary()
+        && (0..variant.replicas.len()).map(|index| place_of(variant, index)).all(|place| {
+            let standing = place.engine().breaker.standing(now_us);
+            standing.penalty == 0 && place.is_plain(standing, now_us)
+        })
+}
+
 /// Blocks of a prompt that a place is believed to hold.
 pub(crate) fn matched_blocks(variant: &Variant, needs: Needs<'_>, choice: Choice, chain: &PrefixChain) -> usize {
     let engine = match (needs.component, choice.copy) {
@@ -210,14 +247,18 @@ pub(crate) fn available_blocks(variant: &Variant, needs: Needs<'_>, chain: &Pref
 
 /// All places as candidates, the unfit and the tried marked with their reason.
 pub(crate) fn candidates(variant: &Variant, needs: Needs<'_>, tried: &[Choice], now_us: u64) -> Vec<Candidate> {
+    let is_ordinary = needs.are_ordinary();
     let mut candidates: Vec<Candidate> = Vec::with_capacity(variant.replicas.len());
     for place in places(variant, needs) {
         let (live, copy) = (place.live(), place.copy.map(|(index, _)| index));
         let choice = Choice { replica: place.index, copy, target: place.target() };
         let standing = place.engine().breaker.standing(now_us);
-        let dropped = match tried.contains(&choice) {
-            true => Some(Drop::Tried),
-            false => place.drop_reason(needs, standing, now_us),
+        let dropped = if tried.contains(&choice) {
+            Some(Drop::Tried)
+        } else if is_ordinary && place.is_plain(standing, now_us) {
+            None
+        } else {
+            place.drop_reason(needs, standing, now_us)
         };
         candidates.push(Candidate {
             replica: place.index,

@@ -5,7 +5,7 @@
 //! replicas, so fallbacks need no second mechanism; and gateways that know the same ids agree whatever the order in
 //! which they learned them.
 
-use crate::hash;
+use crate::hash::{self, Second};
 
 /// Finds homes among many replicas. Among equal weights the score orders like the hash itself, so only the best of each
 /// weight needs a logarithm.
@@ -16,8 +16,10 @@ pub(crate) struct Homes(Vec<Class>);
 #[derive(Debug)]
 struct Class {
     weight: f64,
-    /// Their parts of the scores, side by side, since most of the time goes into walking over them.
+    /// Their parts of the scores.
     keys: Vec<u64>,
+    /// The same, prepared: most of the time goes into walking over these.
+    prepared: Vec<Second>,
     /// Their indices in the variant.
     replicas: Vec<usize>,
 }
@@ -30,11 +32,12 @@ impl Homes {
             let class = match classes.iter_mut().position(|class| class.weight == weight) {
                 Some(class) => &mut classes[class],
                 None => {
-                    classes.push(Class { weight, keys: Vec::new(), replicas: Vec::new() });
+                    classes.push(Class { weight, keys: Vec::new(), prepared: Vec::new(), replicas: Vec::new() });
                     classes.last_mut().expect("one was just added")
                 }
             };
             class.keys.push(key);
+            class.prepared.push(Second::of(key));
             class.replicas.push(index);
         }
         Self(classes)
@@ -44,13 +47,7 @@ impl Homes {
     pub(crate) fn of_key(&self, key: u64) -> Option<usize> {
         let mut home: Option<(f64, usize)> = None;
         for class in &self.0 {
-            let (mut best, mut at) = (0, 0);
-            for (i, replica_key) in class.keys.iter().enumerate() {
-                let hash = hash::mix(key, *replica_key);
-                if hash >= best {
-                    (best, at) = (hash, i);
-                }
-            }
+            let at = hash::highest_mix(key, &class.prepared);
             let score = score(key, class.keys[at], class.weight);
             if home.is_none_or(|(highest, _)| score > highest) {
                 home = Some((score, class.replicas[at]));

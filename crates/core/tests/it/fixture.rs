@@ -92,8 +92,8 @@ pub(crate) fn attempt(
     attempts: Attempts<'_>,
     moment: Moment,
 ) -> Result<Routed, NoRoute> {
-    let candidates = router::explain(endpoint, facts, &|_| true, attempts, moment);
-    let router::Routed { decision, reservation } = router::route(endpoint, facts, &|_| true, attempts, moment)?;
+    let candidates = router::explain(endpoint, facts, None, attempts, moment);
+    let router::Routed { decision, reservation } = router::route(endpoint, facts, None, attempts, moment)?;
     let candidates = candidates.expect("what can be routed can be explained");
     Ok(Routed { decision: Explained { decision, candidates }, reservation })
 }

@@ -289,10 +289,11 @@ fn a_target_without_a_path_for_the_request_is_never_asked() {
     endpoint.variants[0].replicas[1].target = kvroute_core::fleet::TargetId(1);
     let has_path = |target: kvroute_core::fleet::TargetId| target.0 == 1;
     for n in 0..20 {
-        let routed = kvroute_core::router::route(&endpoint, &facts("x"), &has_path, Attempts::default(), moment(n));
+        let routed =
+            kvroute_core::router::route(&endpoint, &facts("x"), Some(&has_path), Attempts::default(), moment(n));
         assert_eq!(routed.expect("one has it").decision.choice.replica, 1);
     }
-    let none = kvroute_core::router::route(&endpoint, &facts("x"), &|_| false, Attempts::default(), moment(0));
+    let none = kvroute_core::router::route(&endpoint, &facts("x"), Some(&|_| false), Attempts::default(), moment(0));
     assert_eq!(none.expect_err("none has it"), NoRoute::Unfit(vec![(Drop::NoPath, 2)]));
 }
 

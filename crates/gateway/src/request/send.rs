@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use kvroute_core::decision::Choice;
 use kvroute_core::facts::RequestFacts;
+use kvroute_core::filter::HasPath;
 use kvroute_core::fleet::{Endpoint, TargetId};
 use kvroute_core::router::{self, Attempts, NoRoute, Routed};
 
@@ -122,18 +123,20 @@ impl Errand<'_> {
     /// Decides, and takes the place.
     fn place(&self, attempts: Attempts<'_>) -> Result<Routed, NoRoute> {
         let before = Instant::now();
+        // On the OpenAI API the path is the client's own, wherever the request goes.
+        let has_client_path = self.call.api == Api::OpenAi;
         let has_path = |target: TargetId| {
             let target = self.snapshot.target(target);
-            // On the OpenAI API the path is the client's own, wherever the request goes.
-            (self.call.api == Api::OpenAi || self.path(target).is_ok())
-                && (target.keeps_sessions || !self.opens_session)
+            (has_client_path || self.path(target).is_ok()) && (target.keeps_sessions || !self.opens_session)
         };
+        let is_choosy = !has_client_path || self.opens_session;
+        let has_path: HasPath<'_> = is_choosy.then_some(&has_path);
         let moment = self.gateway.clock().moment();
         if tracing::enabled!(tracing::Level::TRACE) {
-            let candidates = router::explain(self.endpoint(), self.facts, &has_path, attempts, moment);
+            let candidates = router::explain(self.endpoint(), self.facts, has_path, attempts, moment);
             tracing::trace!(endpoint = &*self.endpoint().name, ?candidates, "deciding");
         }
-        let routed = router::route(self.endpoint(), self.facts, &has_path, attempts, moment)?;
+        let routed = router::route(self.endpoint(), self.facts, has_path, attempts, moment)?;
         let decision = &routed.decision;
         self.gateway.telemetry().decided(decision, before.elapsed());
         if let Some(home) = decision.home.filter(|_| decision.reason.is_spill()) {

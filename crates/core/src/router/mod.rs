@@ -7,18 +7,23 @@
 //!
 //! A retry is the same decision again with the places tried left out, on the loads of its own moment.
 
-use std::collections::HashSet;
-use std::fmt;
+mod no_route;
+mod variant;
 
-use crate::decision::{Candidate, Choice, Decision, Drop, Reason};
+use std::collections::HashSet;
+
+pub use self::no_route::NoRoute;
+use self::variant::variant_of;
+use crate::decision::{Candidate, Choice, Decision, Drop, Reason, relative_load};
 use crate::discovery::Holders;
 use crate::facts::RequestFacts;
-use crate::filter::{self, Needs};
-use crate::fleet::{Endpoint, EngineId, TargetId, Variant};
+use crate::filter::{self, HasPath, Needs};
+use crate::fleet::{Endpoint, EngineId, Replica, Variant};
 use crate::load::{Load, Reservation};
 use crate::moment::{Entropy, Moment};
 use crate::prompt::BLOCK_BYTES;
 use crate::routing::Strategy;
+use crate::strategy::least_outstanding::least_load;
 use crate::strategy::{Pick, eligible, least_outstanding, prefix_aware, random, round_robin, session};
 
 /// A request that has been given its place.
@@ -39,69 +44,11 @@ pub struct Attempts<'a> {
     pub tried: &'a [Choice],
 }
 
-/// Why a request cannot be routed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoRoute {
-    /// The endpoint has no such variant.
-    UnknownVariant(String),
-    /// The endpoint has no such inference component.
-    UnknownComponent(String),
-    /// The component is not on the variant the client insists on.
-    ComponentElsewhere {
-        /// The component.
-        component: String,
-        /// The variant asked for.
-        variant: String,
-    },
-    /// No replica can serve it, now or later: how many were dropped for what.
-    Unfit(Vec<(Drop, usize)>),
-    /// No replica may serve it now: how many were dropped for what.
-    NoReplica(Vec<(Drop, usize)>),
-}
-
-impl fmt::Display for NoRoute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownVariant(name) => write!(f, "the endpoint has no variant {name:?}"),
-            Self::UnknownComponent(name) => {
-                write!(f, "the endpoint has no inference component {name:?}")
-            }
-            Self::ComponentElsewhere { component, variant } => {
-                write!(f, "inference component {component:?} is not on variant {variant:?}")
-            }
-            Self::NoReplica(dropped) if dropped.is_empty() => {
-                write!(f, "the variant has no replicas")
-            }
-            Self::NoReplica(dropped) => {
-                write!(f, "no replica can take the request now ({})", Dropped(dropped))
-            }
-            Self::Unfit(dropped) => {
-                write!(f, "no replica can serve such a request ({})", Dropped(dropped))
-            }
-        }
-    }
-}
-
-impl std::error::Error for NoRoute {}
-
-/// Counts in words.
-struct Dropped<'a>(&'a [(Drop, usize)]);
-
-impl fmt::Display for Dropped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (drop, count)) in self.0.iter().enumerate() {
-            write!(f, "{}{count} {}", if i > 0 { ", " } else { "" }, drop.as_str())?;
-        }
-        Ok(())
-    }
-}
-
-/// Decides where a request to `endpoint` goes, and takes its place there. `has_path` says whether a target has a path
-/// for it at all.
+/// Decides where a request to `endpoint` goes, and takes its place there.
 pub fn route(
     endpoint: &Endpoint,
     facts: &RequestFacts,
-    has_path: &(dyn Fn(TargetId) -> bool + Sync),
+    has_path: HasPath<'_>,
     attempts: Attempts<'_>,
     moment: Moment,
 ) -> Result<Routed, NoRoute> {
@@ -117,7 +64,11 @@ pub fn route(
     let home = key.and_then(|key| variant.home_of(key));
 
     let turn = variant.turn.lock();
-    let found = match home.and_then(|home| at_home(variant, needs, facts, attempts, home, now_us)) {
+    let found = match home {
+        Some(home) => at_home(variant, needs, facts, attempts, home, now_us),
+        None => by_load(variant, needs, facts, attempts, now_us, &mut entropy),
+    };
+    let found = match found {
         Some(found) => found,
         None => among_all(variant, needs, facts, attempts, key, now_us, &mut entropy)?,
     };
@@ -142,7 +93,7 @@ pub fn route(
 pub fn explain(
     endpoint: &Endpoint,
     facts: &RequestFacts,
-    has_path: &(dyn Fn(TargetId) -> bool + Sync),
+    has_path: HasPath<'_>,
     attempts: Attempts<'_>,
     moment: Moment,
 ) -> Result<Vec<Candidate>, NoRoute> {
@@ -178,14 +129,14 @@ fn needs_of<'a>(
     endpoint: &'a Endpoint,
     facts: &RequestFacts,
     holders: Option<&'a HashSet<EngineId>>,
-    has_path: &'a (dyn Fn(TargetId) -> bool + Sync),
+    has_path: HasPath<'a>,
 ) -> Result<Needs<'a>, NoRoute> {
     let needs = Needs::of(endpoint, facts, holders)
         .ok_or_else(|| NoRoute::UnknownComponent(facts.component.clone().unwrap_or_default()))?;
     // What a copy keeps is asked of the copy, even where only its id is named, as in the path of a kept answer.
     let keeper = facts.pinned.filter(|_| needs.component.is_none());
     let component = needs.component.or_else(|| endpoint.component_of(keeper?));
-    Ok(Needs { component, has_path: Some(has_path), ..needs })
+    Ok(Needs { component, has_path, ..needs })
 }
 
 /// What the strategy places the request by, if it uses a key.
@@ -223,6 +174,31 @@ fn at_home(
     Some(Found { choice, home: Some(choice), reason })
 }
 
+/// The least outstanding replica, where the request has no key and nothing is held against any replica, so that their
+/// loads are all there is to look at. It is what [`among_all`] would find.
+fn by_load(
+    variant: &Variant,
+    needs: Needs<'_>,
+    facts: &RequestFacts,
+    attempts: Attempts<'_>,
+    now_us: u64,
+    entropy: &mut Entropy,
+) -> Option<Found> {
+    let reason = match variant.routing.strategy {
+        Strategy::LeastOutstanding => Reason::Load,
+        Strategy::PrefixAware | Strategy::Session => Reason::NoPrefix,
+        Strategy::Random | Strategy::RoundRobin => return None,
+    };
+    let is_first = facts.pinned.is_none() && attempts.tried.is_empty();
+    if !is_first || !filter::are_all_plain(variant, needs, now_us) {
+        return None;
+    }
+    let load = |replica: &Replica| relative_load(replica.live.load.in_flight(), replica.weight);
+    let replica = least_load(variant.replicas.iter().map(load).enumerate(), entropy)?;
+    let choice = Choice { replica, copy: None, target: variant.replicas[replica].target };
+    Some(Found { choice, home: None, reason })
+}
+
 /// The place that the strategy picks among all.
 fn among_all(
     variant: &Variant,
@@ -235,72 +211,12 @@ fn among_all(
 ) -> Result<Found, NoRoute> {
     let mut candidates = filter::candidates(variant, needs, attempts.tried, now_us);
     if eligible(&candidates).next().is_none() {
-        let drops = count_drops(&candidates);
-        let is_unfit = !drops.is_empty() && drops.iter().all(|(drop, _)| drop.is_for_good());
-        return Err(if is_unfit { NoRoute::Unfit(drops) } else { NoRoute::NoReplica(drops) });
+        return Err(NoRoute::among(&candidates));
     }
     let Pick { index, reason, home } = pick(variant, needs, facts, key, &mut candidates, entropy);
     debug_assert!(candidates[index].is_eligible(), "dropped but chosen");
     let choice = candidates[index].choice();
     Ok(Found { choice, home: home.map(|home| candidates[home].choice()), reason })
-}
-
-fn variant_of(
-    endpoint: &Endpoint,
-    facts: &RequestFacts,
-    needs: Needs<'_>,
-    now_us: u64,
-    entropy: &mut Entropy,
-) -> Result<usize, NoRoute> {
-    let named = match &facts.variant {
-        None => None,
-        Some(name) => {
-            let position = endpoint.variants.iter().position(|variant| *variant.name == **name);
-            Some(position.ok_or_else(|| NoRoute::UnknownVariant(name.clone()))?)
-        }
-    };
-    let pinned = facts.pinned.filter(|_| named.is_none());
-    let keeper = pinned.and_then(|engine| {
-        endpoint.variants.iter().position(|variant| variant.replicas.iter().any(|replica| replica.engine() == engine))
-    });
-    match (needs.component, named, keeper) {
-        (Some(component), Some(index), _) if component.variant != index => Err(NoRoute::ComponentElsewhere {
-            component: component.name.clone(),
-            variant: endpoint.variants[index].name.to_string(),
-        }),
-        (Some(component), ..) => Ok(component.variant),
-        (None, Some(index), _) | (None, None, Some(index)) => Ok(index),
-        (None, None, None) => Ok(variant_by_weight(&endpoint.variants, needs, now_us, entropy)),
-    }
-}
-
-/// Draws among the variants that can serve the request now; if none can, among those that could at another time, so that
-/// the client hears of that; else among all of them.
-fn variant_by_weight(variants: &[Variant], needs: Needs<'_>, now_us: u64, entropy: &mut Entropy) -> usize {
-    if variants.len() == 1 {
-        return 0;
-    }
-    let weight_if = |can: &dyn Fn(&Variant) -> bool| -> Vec<f64> {
-        variants.iter().map(|variant| if can(variant) { variant.weight } else { 0.0 }).collect()
-    };
-    let is_nothing = |weights: &[f64]| weights.iter().all(|weight| *weight == 0.0);
-    let mut weights = weight_if(&|variant| filter::has_candidate(variant, needs, now_us));
-    if is_nothing(&weights) {
-        weights = weight_if(&|variant| filter::has_fit(variant, needs));
-    }
-    if is_nothing(&weights) {
-        weights = weight_if(&|_| true);
-    }
-    let mut point = entropy.unit() * weights.iter().sum::<f64>();
-    let mut picked = 0;
-    for (index, weight) in weights.into_iter().enumerate().filter(|(_, weight)| *weight > 0.0) {
-        picked = index;
-        point -= weight;
-        if point < 0.0 {
-            break;
-        }
-    }
-    picked
 }
 
 fn pick(
@@ -391,15 +307,4 @@ fn take(variant: &Variant, needs: Needs<'_>, choice: Choice, now_us: u64) -> Res
 
 fn held_bytes(blocks: usize, facts: &RequestFacts) -> u64 {
     ((blocks * BLOCK_BYTES) as u64).min(facts.prompt.text_bytes)
-}
-
-fn count_drops(candidates: &[Candidate]) -> Vec<(Drop, usize)> {
-    let mut counts: Vec<(Drop, usize)> = Vec::new();
-    for drop in candidates.iter().filter_map(|candidate| candidate.dropped) {
-        match counts.iter_mut().find(|(known, _)| *known == drop) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((drop, 1)),
-        }
-    }
-    counts
 }
