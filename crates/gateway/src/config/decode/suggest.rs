@@ -1,6 +1,6 @@
 //! "did you mean": the nearest known name to a misspelt one.
 
-use super::super::report::Report;
+use super::super::report::{Report, quote};
 
 /// Longest name for which a suggestion is looked for; the distance takes time that grows with the square of it.
 const NAME_BYTES_MAX: usize = 64;
@@ -25,7 +25,7 @@ pub(super) fn did_you_mean<'a>(
         .map(|candidate| (strsim::osa_distance(&wanted, &folded(candidate)), candidate))
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| format!("did you mean \"{candidate}\"?"))
+        .map(|(_, candidate)| format!("did you mean {}?", quote(candidate)))
 }
 
 fn folded(name: &str) -> String {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_near_name_is_suggested_and_a_far_one_is_not() {
-        let known = ["prefix_length", "strategy", "api", "api_key"];
+        let known = ["prefix_length", "strategy", "api", "api_key", "tab\tname"];
         for (name, expected) in [
             ("prefix_lenght", Some("prefix_length")),
             ("Prefix-Length", Some("prefix_length")),
@@ -47,6 +47,7 @@ mod tests {
             ("ap", Some("api")),
             ("weight", None),
             ("", None),
+            ("tab_name", Some("tab name")), // shown without what a terminal would obey
         ] {
             let expected = expected.map(|known| format!("did you mean \"{known}\"?"));
             assert_eq!(did_you_mean(name, known.into_iter(), &Report::new("", "")), expected, "{name}");
