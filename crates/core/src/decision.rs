@@ -17,10 +17,8 @@ pub struct Decision {
     pub choice: Choice,
     /// Where its key belongs, whether or not it went there.
     pub home: Option<Choice>,
-    /// Every place of the variant: each replica in its order, or each copy of the invoked component (and each replica
-    /// that has none).
-    pub candidates: Vec<Candidate>,
-    /// Text bytes of the prompt that some candidate holds, by our belief.
+    /// Text bytes of the prompt that some place holds, by our belief; in a large variant that is asked of those only that
+    /// most likely do.
     pub available_bytes: u64,
     /// Text bytes of the prompt that the chosen one holds, by our belief.
     pub captured_bytes: u64,
@@ -50,8 +48,6 @@ pub struct Candidate {
     pub in_flight: u32,
     /// Recent failures there, each of which weighs like a request in flight.
     pub penalty: u32,
-    /// Blocks of the prompt held there, by our belief.
-    pub matched_blocks: usize,
     /// The replica's rendezvous score, where the strategy uses one: higher is better.
     pub rendezvous: f64,
     /// The copy's among the copies of its replica.
@@ -75,13 +71,18 @@ impl Candidate {
 
     /// Its load relative to its weight, were it to get this request too.
     pub fn relative_load(&self) -> f64 {
-        f64::from(self.in_flight + self.penalty + 1) / self.weight
+        relative_load(self.in_flight + self.penalty, self.weight)
     }
 
     /// Its rendezvous score: the replica's first, then the copy's.
     pub fn score(&self) -> (f64, f64) {
         (self.rendezvous, self.copy_rendezvous)
     }
+}
+
+/// What `count` requests in flight are to a replica of this weight, were it to get one more.
+pub(crate) fn relative_load(count: u32, weight: f64) -> f64 {
+    f64::from(count + 1) / weight
 }
 
 /// Why a place may not serve a request.
@@ -91,9 +92,11 @@ pub enum Drop {
     Draining,
     /// Its health checks fail.
     Down,
-    /// Its requests failed; it comes back after a while.
+    /// It could not be reached several times in a row; it comes back after a while.
     Ejected,
-    /// It has failed before, comes back, and has its one request.
+    /// Its requests failed; it comes back after a while, and another is better off meanwhile.
+    Failing,
+    /// It has failed before, comes back, and has its one request, and another is better off.
     OnTrial,
     /// It has not been checked yet, and another has.
     Warming,
@@ -107,6 +110,14 @@ pub enum Drop {
     NoAdapter,
     /// It does not speak an API that has a path for this request, or keeps no sessions where one is to be opened.
     NoPath,
+    /// It does only a part of the work.
+    OtherRole,
+    /// It cannot read what the request holds besides text.
+    NoModality,
+    /// The prompt is longer than its context, however few tokens it has.
+    ContextTooShort,
+    /// Prompt and answer are likely longer than its context, and another's is longer or not known.
+    ContextTight,
     /// This request was tried there.
     Tried,
 }
@@ -118,6 +129,7 @@ impl Drop {
             Drop::Draining => "draining",
             Drop::Down => "down",
             Drop::Ejected => "ejected",
+            Drop::Failing => "failing",
             Drop::OnTrial => "on trial",
             Drop::Warming => "warming",
             Drop::Unresponsive => "unresponsive",
@@ -125,13 +137,28 @@ impl Drop {
             Drop::NoCopy => "without a copy",
             Drop::NoAdapter => "without the adapter",
             Drop::NoPath => "without a path for it",
+            Drop::OtherRole => "with another role",
+            Drop::NoModality => "without the modality",
+            Drop::ContextTooShort => "with too short a context",
+            Drop::ContextTight => "with a context that is likely too short",
             Drop::Tried => "tried",
         }
     }
 
     /// Whether it is dropped only because others are better off; where there are none, it is considered after all.
     pub fn is_last_resort(self) -> bool {
-        matches!(self, Drop::Warming | Drop::Unresponsive | Drop::Busy)
+        matches!(
+            self,
+            Drop::Failing | Drop::OnTrial | Drop::Warming | Drop::Unresponsive | Drop::Busy | Drop::ContextTight
+        )
+    }
+
+    /// Whether it is for what the request is and the place can do, so that waiting would not help.
+    pub fn is_for_good(self) -> bool {
+        matches!(
+            self,
+            Drop::NoCopy | Drop::NoAdapter | Drop::NoPath | Drop::OtherRole | Drop::NoModality | Drop::ContextTooShort
+        )
     }
 }
 
@@ -144,7 +171,7 @@ pub enum Reason {
     Cold,
     /// The session's home.
     Session,
-    /// The replica that keeps what the request goes on with.
+    /// The engine that keeps what the request goes on with.
     Pinned,
     /// The home copy is at its threshold: another copy on the same replica.
     SpillCopy,

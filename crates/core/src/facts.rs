@@ -1,9 +1,9 @@
 //! Everything about a request that routing may look at.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
+use crate::abilities::Demands;
+use crate::fleet::EngineId;
 use crate::hash;
 use crate::prompt::{BYTES_PER_TOKEN, Prompt};
 
@@ -20,9 +20,9 @@ pub struct RequestFacts {
     pub tenant: Option<u64>,
     /// Hash of whatever names the session: session header, `prompt_cache_key`, SageMaker session id.
     pub session: Option<u64>,
-    /// Id of the replica that keeps what this request goes on with (a stateful session, an earlier response): nobody
-    /// else can answer it, so it goes there if that is possible at all.
-    pub pinned: Option<Arc<str>>,
+    /// The engine that keeps what this request goes on with (a stateful session, an earlier response): nobody else can
+    /// answer it, so it goes there if that is possible at all.
+    pub pinned: Option<EngineId>,
     /// Hash of what partitions the engine's cache beyond the text (`cache_salt`).
     pub cache_salt: Option<u64>,
     /// The prompt's chain and text keys.
@@ -32,6 +32,8 @@ pub struct RequestFacts {
     pub prefix_keys: SmallVec<[Option<u64>; 2]>,
     /// Estimated prompt tokens.
     pub prompt_tokens_estimated: u64,
+    /// What a replica must be able to do for it.
+    pub demands: Demands,
 }
 
 impl RequestFacts {

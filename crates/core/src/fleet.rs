@@ -7,12 +7,29 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::abilities::Abilities;
+use crate::discovery::Discovery;
 use crate::hash;
 use crate::live::Live;
+use crate::memory::Memory;
+use crate::rendezvous::Homes;
 use crate::routing::Routing;
 
 /// Seeds the hash of replica ids, so that a replica called like a prompt has nothing to do with it.
 const REPLICA_SEED: u64 = 0x7265_706c_6963_6131;
+
+/// Seeds the hash of component names in the names of copies that are engines of their own.
+const COPY_SEED: u64 = 0x636f_7079_656e_6769;
+
+/// Keys whose homes a large variant remembers: 128 KiB.
+const KEYS_KNOWN_MAX: usize = 1 << 14;
+/// Blocks of which a large variant remembers who was sent them last: 1 MiB.
+const BLOCKS_KNOWN_MAX: usize = 1 << 17;
+
+/// Names an engine (a replica, or a copy with an address of its own) for as long as it is configured under the same ids,
+/// whatever snapshot is in force and however its address changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EngineId(u64);
 
 /// Where a replica or copy is reached: an index into a table that the owner of the sockets keeps beside the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,8 +48,8 @@ impl Fleet {
         self.endpoints.iter().position(|endpoint| *endpoint.name == *name)
     }
 
-    /// The index of the endpoint that serves `model`: one that names it among its models or adapters, else the first that serves
-    /// any model. Without a model, the only endpoint there is.
+    /// The index of the endpoint that serves `model`: one that names it among its models or adapters, or whose engines
+    /// list it as an adapter; else the first that serves any model. Without a model, the only endpoint there is.
     pub fn endpoint_for_model(&self, model: Option<&str>) -> Option<usize> {
         let any = || self.endpoints.iter().position(|endpoint| endpoint.models.is_empty());
         match model.filter(|model| !model.is_empty()) {
@@ -40,11 +57,6 @@ impl Fleet {
             None if self.endpoints.len() == 1 => Some(0),
             None => any(),
         }
-    }
-
-    /// All replicas of all variants.
-    pub fn replicas(&self) -> impl Iterator<Item = &Replica> {
-        self.endpoints.iter().flat_map(|e| &e.variants).flat_map(|v| &v.replicas)
     }
 }
 
@@ -61,11 +73,23 @@ pub struct Endpoint {
     pub components: Vec<Component>,
     /// LoRA adapters.
     pub adapters: Vec<Adapter>,
+    /// Which engines list which adapter; `None` where the lists are not read.
+    pub discovery: Option<Arc<Discovery>>,
 }
 
 impl Endpoint {
+    /// The component that has a copy which is this engine.
+    pub fn component_of(&self, engine: EngineId) -> Option<&Component> {
+        let replica = |component: &Component, copy: &Copy| &self.variants[component.variant].replicas[copy.replica];
+        self.components.iter().find(|component| {
+            let mut own = component.copies.iter().filter(|copy| copy.has_own_address);
+            own.any(|copy| component.engine_of(copy, replica(component, copy)) == engine)
+        })
+    }
+
     fn names_model(&self, model: &str) -> bool {
-        self.models.iter().any(|m| m == model) || self.adapters.iter().any(|a| a.name == model)
+        let is_listed = || self.discovery.as_ref().is_some_and(|discovery| discovery.holders(model).is_some());
+        self.models.iter().any(|m| m == model) || self.adapters.iter().any(|a| a.name == model) || is_listed()
     }
 }
 
@@ -82,6 +106,31 @@ pub struct Variant {
     pub replicas: Vec<Replica>,
     /// Held while a decision reads the loads and takes its place, so that each sees all before it.
     pub turn: Mutex<()>,
+    homes: Homes,
+    /// Homes of keys that were asked for.
+    known_homes: Memory,
+    /// Who was last sent a block.
+    pub(crate) last_sent: Memory,
+}
+
+impl Variant {
+    /// A variant of these replicas, whose ids and weights stay as they are.
+    pub fn new(name: &str, weight: f64, routing: Routing, replicas: Vec<Replica>) -> Self {
+        let homes = Homes::of(replicas.iter().map(|replica| (replica.key, replica.weight)));
+        let known_homes = Memory::among(replicas.len(), KEYS_KNOWN_MAX);
+        let last_sent = Memory::among(replicas.len(), BLOCKS_KNOWN_MAX);
+        Self { name: name.into(), weight, routing, replicas, turn: Mutex::default(), homes, known_homes, last_sent }
+    }
+
+    /// The index of the replica where a key belongs, whatever its state.
+    pub(crate) fn home_of(&self, key: u64) -> Option<usize> {
+        if let Some(known) = self.known_homes.of(key) {
+            return Some(known);
+        }
+        let home = self.homes.of_key(key)?;
+        self.known_homes.set(key, home);
+        Some(home)
+    }
 }
 
 /// One engine server, as one snapshot knows it.
@@ -95,15 +144,23 @@ pub struct Replica {
     pub target: TargetId,
     /// What outlives the snapshot.
     pub live: Arc<Live>,
+    /// What it can do, its copies included.
+    pub abilities: Abilities,
     /// The replica's part of rendezvous scores.
     pub key: u64,
 }
 
 impl Replica {
-    /// A replica of this name around what is known of it. `weight` must be positive.
+    /// A replica of this name around what is known of it, which can do anything. `weight` must be positive.
     pub fn new(id: &str, weight: f64, target: TargetId, live: Arc<Live>) -> Self {
         assert!(weight > 0.0, "weights are positive");
-        Self { id: Arc::from(id), weight, target, live, key: hash::bytes(id.as_bytes(), REPLICA_SEED) }
+        let key = hash::bytes(id.as_bytes(), REPLICA_SEED);
+        Self { id: Arc::from(id), weight, target, live, abilities: Abilities::default(), key }
+    }
+
+    /// The engine at its address.
+    pub fn engine(&self) -> EngineId {
+        EngineId(self.key)
     }
 }
 
@@ -116,6 +173,16 @@ pub struct Component {
     pub variant: usize,
     /// Its copies.
     pub copies: Vec<Copy>,
+}
+
+impl Component {
+    /// The engine at the address of one of its copies, which is on `replica`.
+    pub fn engine_of(&self, copy: &Copy, replica: &Replica) -> EngineId {
+        match copy.has_own_address {
+            true => EngineId(hash::mix(hash::bytes(self.name.as_bytes(), COPY_SEED), hash::mix(replica.key, copy.key))),
+            false => replica.engine(),
+        }
+    }
 }
 
 /// One copy of a component on a replica.

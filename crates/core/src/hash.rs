@@ -12,16 +12,55 @@ pub fn bytes(data: &[u8], seed: u64) -> u64 {
 }
 
 /// Spreads every input bit over the whole word (the finaliser of MurmurHash3, with Stafford's constants).
-pub fn finish(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+pub fn finish(x: u64) -> u64 {
+    let x = almost_finish(x);
     x ^ (x >> 31)
 }
 
+fn almost_finish(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+const FIRST_MASK: u64 = 0x2d35_8dcc_aa6c_78a5;
+const SECOND_MASK: u64 = 0x8bb8_4b93_962e_acc9;
+
 /// Combines two hashes; the order matters.
 pub fn mix(a: u64, b: u64) -> u64 {
-    let product = u128::from(a ^ 0x2d35_8dcc_aa6c_78a5) * u128::from(b ^ 0x8bb8_4b93_962e_acc9);
+    let product = u128::from(a ^ FIRST_MASK) * u128::from(b ^ SECOND_MASK);
     finish((product as u64) ^ ((product >> 64) as u64) ^ b.rotate_left(32))
+}
+
+/// One side of [`mix`], prepared to be the second argument again and again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Second {
+    masked: u64,
+    rotated: u64,
+}
+
+impl Second {
+    pub(crate) fn of(b: u64) -> Self {
+        Self { masked: b ^ SECOND_MASK, rotated: b.rotate_left(32) }
+    }
+}
+
+/// The index of the one among `seconds` whose mix with `a` is the highest, and the last such. 0 if there is none.
+pub(crate) fn highest_mix(a: u64, seconds: &[Second]) -> usize {
+    /// The last step of `finish` changes the bits below these only.
+    const KEPT: u64 = !(u64::MAX >> 31);
+    let a = u128::from(a ^ FIRST_MASK);
+    let (mut highest, mut at_least, mut at) = (0, 0, 0);
+    for (index, second) in seconds.iter().enumerate() {
+        let product = a * u128::from(second.masked);
+        let almost = almost_finish((product as u64) ^ ((product >> 64) as u64) ^ second.rotated);
+        if almost >= at_least {
+            let mix = almost ^ (almost >> 31);
+            if mix >= highest {
+                (highest, at_least, at) = (mix, mix & KEPT, index);
+            }
+        }
+    }
+    at
 }
 
 /// Natural logarithm of `(x + 1/2) / 2^64`, a negative number.
@@ -54,6 +93,17 @@ mod tests {
         assert_eq!(bytes(b"the same system prompt", 7), 0xbe66_38b7_2c25_dd8a);
         assert_eq!(mix(1, 2), 0xcdce_f86a_72ca_8f3d);
         assert_eq!(finish(1), 0x5692_161d_100b_05e5);
+    }
+
+    #[test]
+    fn the_highest_mix_is_that_of_all_mixes() {
+        for a in (0..2_000).map(finish) {
+            let seconds: Vec<u64> = (0..60).map(|b| finish(a ^ b)).collect();
+            let highest = (0..60).max_by_key(|b| mix(a, seconds[*b])).expect("there are some");
+            let prepared: Vec<Second> = seconds.iter().map(|b| Second::of(*b)).collect();
+            assert_eq!(highest_mix(a, &prepared), highest);
+        }
+        assert_eq!(highest_mix(1, &[]), 0);
     }
 
     #[test]

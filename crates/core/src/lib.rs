@@ -11,6 +11,8 @@
 //! | [`facts`] | everything about a request that routing may look at |
 //! | [`routing`] | a variant's routing settings: strategy names, ranges, defaults |
 //! | [`fleet`] | endpoints, variants, replicas, components, adapters: an immutable snapshot around shared counters |
+//! | [`abilities`] | what a replica can do, and what a request demands beyond it being well |
+//! | [`discovery`] | which engines have which adapter, as their model lists say |
 //! | [`live`] | what is true of a replica whatever snapshot is in force: load, health, breaker, cache view |
 //! | [`load`] | in-flight and pending-prefill counters and the guard that releases them exactly once |
 //! | [`breaker`] | when a replica whose requests fail gets none, and how it comes back |
@@ -21,15 +23,18 @@
 //! | [`router`] | facts + fleet + moment -> decision, with the load reserved in the same breath |
 //! | [`rendezvous`], [`hash`] | seeded hashing that several gateways agree on |
 
+pub mod abilities;
 pub mod breaker;
 pub mod cache;
 pub mod decision;
+pub mod discovery;
 pub mod facts;
 pub mod filter;
 pub mod fleet;
 pub mod hash;
 pub mod live;
 pub mod load;
+mod memory;
 pub mod moment;
 pub mod prompt;
 pub mod rendezvous;

@@ -17,7 +17,7 @@ pub enum Duty {
     Ready = 0,
     /// Finishes what it has, takes nothing new.
     Drain = 1,
-    /// As `drain`, and its health does not matter to anybody.
+    /// As `drain`, and it is left in peace: nobody asks how it is.
     Maint = 2,
 }
 
@@ -80,6 +80,8 @@ pub struct Live {
     busy_until_us: AtomicU64,
     /// Answers that have begun: signs of life for the health checks.
     answers: AtomicU32,
+    /// What it says of its context; 0 where it says nothing.
+    context_tokens_max: AtomicU64,
 }
 
 impl Live {
@@ -93,6 +95,7 @@ impl Live {
             health: AtomicU8::new(Health::Warming as u8),
             busy_until_us: AtomicU64::new(0),
             answers: AtomicU32::new(0),
+            context_tokens_max: AtomicU64::new(0),
         }
     }
 
@@ -124,6 +127,16 @@ impl Live {
     /// Whether it asked to be left alone at this time.
     pub fn is_busy(&self, now_us: u64) -> bool {
         now_us < self.busy_until_us.load(Ordering::Relaxed)
+    }
+
+    /// Tokens of prompt and answer together at the most, where it has said so.
+    pub fn context_tokens_max(&self) -> Option<u64> {
+        Some(self.context_tokens_max.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
+    }
+
+    /// It has said how many tokens prompt and answer may have together, or says nothing of it.
+    pub fn set_context_tokens_max(&self, tokens: Option<u64>) {
+        self.context_tokens_max.store(tokens.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// An answer of it has begun.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::breaker::{Failure, Ticket};
 use crate::live::Live;
 use crate::prompt::PrefixChain;
 
@@ -45,10 +46,13 @@ impl Load {
         self.turn_credit.store(credit.to_bits(), Ordering::Relaxed);
     }
 
-    fn add(&self, pending: u64) {
+    fn add(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        self.pending_prefill_tokens.fetch_add(pending, Ordering::Relaxed);
         self.routed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add_pending(&self, pending: u64) {
+        self.pending_prefill_tokens.fetch_add(pending, Ordering::Relaxed);
     }
 
     fn remove(&self) {
@@ -72,24 +76,24 @@ pub struct Reservation {
     is_own_engine: bool,
     pending_prefill_tokens: u64,
     matched_blocks: usize,
+    ticket: Ticket,
+    /// It has been said how the request went.
+    is_judged: bool,
 }
 
 impl Reservation {
-    /// Takes a place. `pending_prefill_tokens` is the work to be done before the first token, `matched_blocks` how much
-    /// of the prompt was believed to be held.
-    pub(crate) fn take(
-        replica: Arc<Live>,
-        copy: Option<(Arc<Live>, bool)>,
-        pending_prefill_tokens: u64,
-        matched_blocks: usize,
-    ) -> Self {
-        replica.load.add(pending_prefill_tokens);
+    /// Takes a place: on the replica, and on a copy if there is one, which may be an engine of its own.
+    pub(crate) fn take(replica: Arc<Live>, copy: Option<(Arc<Live>, bool)>, now_us: u64) -> Self {
+        replica.load.add();
         let is_own_engine = copy.as_ref().is_some_and(|(_, own)| *own);
         let copy = copy.map(|(copy, _)| copy);
         if let Some(copy) = &copy {
-            copy.load.add(pending_prefill_tokens);
+            copy.load.add();
         }
-        Self { replica, copy, is_own_engine, pending_prefill_tokens, matched_blocks }
+        let engine = copy.as_ref().filter(|_| is_own_engine).unwrap_or(&replica);
+        let ticket = engine.breaker.admit(now_us);
+        let (pending_prefill_tokens, matched_blocks) = (0, 0);
+        Self { replica, copy, is_own_engine, pending_prefill_tokens, matched_blocks, ticket, is_judged: false }
     }
 
     /// What lives at the address that gets the request: the copy where it is an engine of its own, else the replica.
@@ -100,8 +104,27 @@ impl Reservation {
         }
     }
 
-    /// The prompt is on its way there: from now on it is believed to be held.
-    pub(crate) fn expect_held(&self, chain: &PrefixChain) {
+    /// The request went well. Of this and [`Reservation::failed`] the first that is said counts, the others say nothing.
+    pub fn succeeded(&mut self, now_us: u64) {
+        if !std::mem::replace(&mut self.is_judged, true) {
+            self.engine().breaker.succeeded(&self.ticket, now_us);
+        }
+    }
+
+    /// The request failed, and what gave it its place is to blame. Says whether that is ejected because of it.
+    pub fn failed(&mut self, failure: Failure, now_us: u64) -> bool {
+        !std::mem::replace(&mut self.is_judged, true) && self.engine().breaker.failed(&self.ticket, failure, now_us)
+    }
+
+    /// The prompt is on its way there: from now on it is believed to be held. `matched_blocks` is how much of it was
+    /// before, `pending_prefill_tokens` the work to be done before the first token.
+    pub(crate) fn expect_held(&mut self, chain: &PrefixChain, matched_blocks: usize, pending_prefill_tokens: u64) {
+        self.matched_blocks = matched_blocks;
+        self.pending_prefill_tokens = pending_prefill_tokens;
+        self.replica.load.add_pending(pending_prefill_tokens);
+        if let Some(copy) = &self.copy {
+            copy.load.add_pending(pending_prefill_tokens);
+        }
         self.engine().cache.insert(chain);
     }
 
@@ -127,5 +150,6 @@ impl Drop for Reservation {
         if let Some(copy) = &self.copy {
             copy.load.remove();
         }
+        self.engine().breaker.give_back(&self.ticket);
     }
 }

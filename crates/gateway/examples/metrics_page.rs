@@ -12,7 +12,7 @@ The gateway's metrics in Prometheus' text format, at `/metrics` on the admin por
 `cargo xtask docs` from the table in `crates/gateway/src/telemetry/names.rs`.
 
 Times are in seconds. Label values are names from the configuration and fixed words, never anything that a client
-sent. What belongs to a replica disappears from the page with the replica.
+sent. What belongs to a variant or replica disappears from the page with it, requests under way there included.
 
 | metric | kind | labels | meaning |
 |---|---|---|---|

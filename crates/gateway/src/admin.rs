@@ -1,12 +1,15 @@
 //! The admin port: metrics, probes, the fleet as it is now, and taking replicas out of it and back.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use kvroute_core::breaker::Verdict;
 use kvroute_core::fleet::{Endpoint, Replica};
 use kvroute_core::live::{Duty, Health, Live};
+use kvroute_wire::sagemaker::decode_name;
 use serde::Serialize;
 
 use crate::gateway::Gateway;
@@ -44,25 +47,41 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> 
     }
 }
 
-/// Whether a page of another origin asks, in the browser of somebody who can reach this port.
+/// Whether a page of another origin asks, in the browser of somebody who can reach this port. Browsers say whose page it
+/// is with every POST. A page whose own name was made to lead here has the right origin; so it has to be asked for under
+/// an address, or the name of the machine itself, neither of which others can give to their page.
 fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(header::ORIGIN).map(HeaderValue::as_bytes) else { return false };
     let host = headers.get(header::HOST).map_or(&[][..], HeaderValue::as_bytes);
     let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
-    authority.is_none_or(|authority| authority != host)
+    authority.is_none_or(|authority| authority != host || !is_nobodys_name(host))
+}
+
+/// Whether a host (with or without a port) is an address or `localhost`.
+fn is_nobodys_name(host: &[u8]) -> bool {
+    let Some(authority) = std::str::from_utf8(host).ok().and_then(|host| host.parse::<Authority>().ok()) else {
+        return false;
+    };
+    let host = authority.host();
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
 
 /// `POST /api/v1/replicas/{id}/{ready|drain|maint}`, with `?endpoint=` where several endpoints have a replica of this id.
 fn change_duty(gateway: &Gateway, uri: &Uri) -> Response<ResponseBody> {
     let parts = uri.path().strip_prefix(REPLICAS).and_then(|rest| rest.rsplit_once('/'));
-    let Some((id, wanted)) = parts else { return text(StatusCode::NOT_FOUND, PATHS) };
+    let Some((id, wanted)) = parts.and_then(|(id, wanted)| Some((decode_name(id)?, wanted))) else {
+        return text(StatusCode::NOT_FOUND, PATHS);
+    };
     let Some(duty) = Duty::ALL.into_iter().find(|duty| duty.as_str() == wanted) else {
         return text(StatusCode::NOT_FOUND, PATHS);
     };
     let endpoint = uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("endpoint=")));
+    let endpoint = endpoint.map(|name| decode_name(name).unwrap_or_default());
     let snapshot = gateway.snapshot();
-    let is_meant =
-        |of: &Endpoint, replica: &Replica| &*replica.id == id && endpoint.is_none_or(|name| name == &*of.name);
+    let is_meant = |of: &Endpoint, replica: &Replica| {
+        *replica.id == *id && endpoint.as_ref().is_none_or(|name| **name == *of.name)
+    };
     let meant: Vec<_> = snapshot.replicas().filter(|(of, _, replica)| is_meant(of, replica)).collect();
     match meant[..] {
         [] => text(StatusCode::NOT_FOUND, "there is no such replica\n"),
@@ -94,7 +113,7 @@ struct ReplicaStatus<'a> {
 
 /// In one word, what keeps requests away, or `ready`.
 fn state(live: &Live, now_us: u64) -> &'static str {
-    match (live.duty(), live.breaker.verdict(now_us), live.health()) {
+    match (live.duty(), live.breaker.standing(now_us).verdict, live.health()) {
         (Duty::Drain | Duty::Maint, ..) => live.duty().as_str(),
         (Duty::Ready, Verdict::Ejected { .. }, _) => "ejected",
         (Duty::Ready, _, Health::Up) => "ready",
@@ -113,7 +132,7 @@ fn replicas(gateway: &Gateway) -> String {
         state: state(&replica.live, now_us),
         duty: replica.live.duty().as_str(),
         health: replica.live.health().as_str(),
-        ejected: matches!(replica.live.breaker.verdict(now_us), Verdict::Ejected { .. }),
+        ejected: matches!(replica.live.breaker.standing(now_us).verdict, Verdict::Ejected { .. }),
         weight: replica.weight,
         in_flight: replica.live.load.in_flight(),
         pending_prefill_tokens: replica.live.load.pending_prefill_tokens(),

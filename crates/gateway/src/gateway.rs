@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::clock::Clock;
 use crate::config::{self, Change, Config};
 use crate::keepers::Keepers;
+use crate::models::Lists;
 use crate::monitor::Monitors;
 use crate::request::RefusalLog;
 use crate::request::call::Probe;
@@ -30,6 +31,7 @@ pub struct Gateway {
     retries: RetryBudget,
     keepers: Keepers,
     refusals: RefusalLog,
+    models: Lists,
 }
 
 impl Gateway {
@@ -47,6 +49,7 @@ impl Gateway {
             retries: RetryBudget::default(),
             keepers: Keepers::default(),
             refusals: RefusalLog::default(),
+            models: Lists::default(),
         };
         gateway.monitors.lock().follow(&gateway.snapshot());
         Arc::new(gateway)
@@ -61,7 +64,6 @@ impl Gateway {
         self.snapshot.store(Arc::new(Snapshot::next(Some(&before), config)));
         let now = self.snapshot();
         monitors.follow(&now);
-        before.replicas_not_in(&now).for_each(|labels| self.telemetry.forget(labels));
         self.telemetry.reloaded(true);
         changes
     }
@@ -106,6 +108,11 @@ impl Gateway {
         &self.refusals
     }
 
+    /// What models there were when somebody last asked.
+    pub(crate) fn models(&self) -> &Lists {
+        &self.models
+    }
+
     /// From now on the gateway says that it is not ready.
     pub(crate) fn start_draining(&self) {
         self.draining.store(true, Ordering::Relaxed);
@@ -136,7 +143,7 @@ impl Gateway {
         let snapshot = self.snapshot();
         // A fleet that only answers checks late still serves.
         let serves = |live: &Live| matches!(live.health(), Health::Up | Health::Unresponsive);
-        let is_ready = snapshot.engines().any(|(replica, live, _)| replica.duty() == Duty::Ready && serves(live));
+        let is_ready = snapshot.engines().any(|engine| engine.replica.duty() == Duty::Ready && serves(engine.live));
         (!is_ready).then(|| "no replica is ready".to_owned())
     }
 }

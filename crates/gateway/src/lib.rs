@@ -9,7 +9,7 @@
 //! | `upstream` | replicas' addresses, connections, bodies towards them |
 //! | `snapshot` | what is in force: configuration, fleet, addresses; how the next one is made |
 //! | `monitor` | health checks and engine metrics of every replica |
-//! | `keepers` | which replica keeps a session that later requests go on with |
+//! | `keepers` | which engine keeps a session or an answer that later requests go on with |
 //! | `models` | `/v1/models` of all replicas, merged |
 //! | [`gateway`] | what all connections share |
 //! | [`server`] | listeners, connections, draining |

@@ -4,17 +4,18 @@
 //! force before. What did not change keeps its counters, health and cache view, because those live behind shared
 //! pointers; a replica whose address changed is a new replica. Requests hold the snapshot they began with.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
-use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Fleet, Replica, TargetId, Variant};
+use kvroute_core::abilities::{Abilities, Modalities};
+use kvroute_core::discovery::Discovery;
+use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, EngineId, Fleet, Replica, TargetId, Variant};
 use kvroute_core::live::Live;
 use kvroute_core::{cache, hash, prompt};
-use parking_lot::Mutex;
 
 use crate::config::{self, Config};
-use crate::telemetry::ReplicaLabels;
+use crate::telemetry::{ReplicaLabels, ReplicaSeries, Series, VariantLabels, VariantSeries};
 use crate::upstream::origin::Origins;
 use crate::upstream::target::{EngineReport, Target};
 
@@ -29,10 +30,26 @@ pub(crate) struct Snapshot {
     pub(crate) targets: Vec<Arc<Target>>,
     /// How prompts are hashed.
     pub(crate) prompt: prompt::Settings,
+    /// Whether some replica may be unable to do what a request demands, so that it matters what that is.
+    pub(crate) demands_matter: bool,
     /// Connections to replicas.
     origins: Origins,
     engines: HashMap<EngineKey, Known>,
     departed: HashMap<EngineKey, Departed>,
+    variant_series: BTreeMap<VariantLabels, Arc<VariantSeries>>,
+    replica_series: BTreeMap<ReplicaLabels, Arc<ReplicaSeries>>,
+}
+
+/// What lives at one address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Engine<'a> {
+    /// Its replica's, whose duty is that of its copies too.
+    pub(crate) replica: &'a Arc<Live>,
+    /// Its own.
+    pub(crate) live: &'a Arc<Live>,
+    pub(crate) target: &'a Arc<Target>,
+    /// Where a replica's endpoint keeps who lists which adapter, if that is wanted.
+    pub(crate) discovery: Option<&'a Arc<Discovery>>,
 }
 
 /// What makes an engine the same one as before.
@@ -66,12 +83,32 @@ impl Snapshot {
             Some(before) if before.origins.keeps_to(&config) => before.origins.clone(),
             _ => Origins::new(&config),
         };
-        let mut builder = Builder { before, origins: &origins, engines: HashMap::new(), targets: Vec::new() };
+        let mut builder = Builder {
+            before,
+            origins: &origins,
+            engines: HashMap::new(),
+            targets: Vec::new(),
+            variant_series: BTreeMap::new(),
+            replica_series: BTreeMap::new(),
+        };
         let endpoints = config.endpoints.iter().map(|endpoint| builder.endpoint(endpoint)).collect();
-        let Builder { engines, targets, .. } = builder;
+        let Builder { engines, targets, variant_series, replica_series, .. } = builder;
         let departed = before.map(|before| before.departed_in(&engines)).unwrap_or_default();
         let prompt = prompt_settings(&config);
-        Self { fleet: Fleet { endpoints }, targets, prompt, origins, config, engines, departed }
+        let fleet = Fleet { endpoints };
+        let demands_matter = demands_matter(&config);
+        Self {
+            fleet,
+            targets,
+            prompt,
+            demands_matter,
+            origins,
+            config,
+            engines,
+            departed,
+            variant_series,
+            replica_series,
+        }
     }
 
     /// The target of this id.
@@ -90,20 +127,32 @@ impl Snapshot {
         variants.flat_map(|(e, v)| v.replicas.iter().map(move |r| (e, v, r)))
     }
 
-    /// Every engine with its address: replicas, and copies that have one of their own. The first is the replica's, whose
-    /// duty is that of its copies too.
-    pub(crate) fn engines(&self) -> impl Iterator<Item = (&Arc<Live>, &Arc<Live>, &Arc<Target>)> {
-        let replicas = self.fleet.replicas().map(|replica| (&replica.live, &replica.live, self.target(replica.target)));
-        let copies = self.fleet.endpoints.iter().flat_map(|endpoint| {
-            let copies = endpoint
-                .components
-                .iter()
-                .flat_map(|component| component.copies.iter().map(|copy| (component.variant, copy)));
-            copies.map(|(variant, copy)| (&endpoint.variants[variant].replicas[copy.replica].live, copy))
-        });
-        let own = copies.filter(|(_, copy)| copy.has_own_address);
-        let own = own.map(|(replica, copy)| (replica, &copy.live, self.target(copy.target)));
-        replicas.chain(own)
+    /// Every engine: replicas, and copies that have an address of their own.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = Engine<'_>> {
+        self.fleet.endpoints.iter().flat_map(|endpoint| {
+            let replicas = endpoint.variants.iter().flat_map(|variant| &variant.replicas);
+            let replicas =
+                replicas.map(|replica| (replica, &replica.live, replica.target, endpoint.discovery.as_ref()));
+            let copies = endpoint.components.iter().flat_map(|component| {
+                let own = component.copies.iter().filter(|copy| copy.has_own_address);
+                let replicas = &endpoint.variants[component.variant].replicas;
+                own.map(|copy| (&replicas[copy.replica], &copy.live, copy.target, None))
+            });
+            replicas.chain(copies).map(|(replica, live, target, discovery)| Engine {
+                replica: &replica.live,
+                live,
+                target: self.target(target),
+                discovery,
+            })
+        })
+    }
+
+    /// Where each endpoint that wants to know keeps who lists which adapter, and the engines that are asked.
+    pub(crate) fn discoveries(&self) -> impl Iterator<Item = (&Discovery, HashSet<EngineId>)> {
+        self.fleet.endpoints.iter().filter_map(|endpoint| {
+            let replicas = endpoint.variants.iter().flat_map(|variant| &variant.replicas);
+            Some((&**endpoint.discovery.as_ref()?, replicas.map(Replica::engine).collect()))
+        })
     }
 
     /// What was here, or gone and still busy, and is not among `engines`.
@@ -124,14 +173,14 @@ impl Snapshot {
         self.engines.get(key).cloned().or_else(departed)
     }
 
-    fn labels(&self) -> impl Iterator<Item = &ReplicaLabels> {
-        self.replicas().map(|(_, _, replica)| &self.target(replica.target).labels)
+    /// What is counted of each variant.
+    pub(crate) fn variant_series(&self) -> impl Iterator<Item = (&VariantLabels, &VariantSeries)> {
+        self.variant_series.iter().map(|(labels, series)| (labels, &**series))
     }
 
-    /// The replicas that are here and not there.
-    pub(crate) fn replicas_not_in<'a>(&'a self, other: &Snapshot) -> impl Iterator<Item = &'a ReplicaLabels> {
-        let there: HashSet<ReplicaLabels> = other.labels().cloned().collect();
-        self.labels().filter(move |labels| !there.contains(labels))
+    /// What is counted of each replica.
+    pub(crate) fn replica_series(&self) -> impl Iterator<Item = (&ReplicaLabels, &ReplicaSeries)> {
+        self.replica_series.iter().map(|(labels, series)| (labels, &**series))
     }
 }
 
@@ -141,6 +190,8 @@ struct Builder<'a> {
     origins: &'a Origins,
     engines: HashMap<EngineKey, Known>,
     targets: Vec<Arc<Target>>,
+    variant_series: BTreeMap<VariantLabels, Arc<VariantSeries>>,
+    replica_series: BTreeMap<ReplicaLabels, Arc<ReplicaSeries>>,
 }
 
 impl Builder<'_> {
@@ -160,7 +211,8 @@ impl Builder<'_> {
             replicas: adapter.replicas.as_ref().map(|ids| ids.iter().map(|id| Arc::from(id.as_str())).collect()),
         });
         let adapters = adapters.collect();
-        Endpoint { name, models: endpoint.models.clone(), variants, components, adapters }
+        let discovery = endpoint.discover_models.then(|| self.discovery(&name));
+        Endpoint { name, models: endpoint.models.clone(), variants, components, adapters, discovery }
     }
 
     fn variant(&mut self, endpoint: &Arc<str>, variant: &config::Variant) -> Variant {
@@ -172,11 +224,15 @@ impl Builder<'_> {
             let key = EngineKey { endpoint: endpoint.clone(), replica: id.clone(), url, copy: None };
             let Known { live, engine } = self.engine(key);
             let labels = ReplicaLabels { endpoint: endpoint.clone(), variant: name.clone(), replica: id };
-            let target = self.add(Target::of_replica(labels, replica, &replica.url, engine, self.origins));
-            replicas.push(Replica::new(&replica.id, replica.weight, target, live));
+            let mut known = Replica::new(&replica.id, replica.weight, TargetId(0), live);
+            let (series, engine_id) = (self.series(&labels), known.engine());
+            let target = Target::of_replica(labels, series, replica, &replica.url, engine_id, engine, self.origins);
+            known.target = self.add(target);
+            known.abilities = replica.abilities;
+            replicas.push(known);
         }
         let routing = variant.routing.decision();
-        Variant { name, weight: variant.weight, routing, replicas, turn: Mutex::default() }
+        Variant::new(&name, variant.weight, routing, replicas)
     }
 
     fn component(
@@ -187,31 +243,38 @@ impl Builder<'_> {
         config: &config::Variant,
         variant: &Variant,
     ) -> Component {
-        let mut copies = Vec::with_capacity(component.copies.len());
+        let copies = Vec::with_capacity(component.copies.len());
+        let mut built = Component { name: component.name.clone(), variant: index, copies };
         for (ordinal, copy) in with_ordinals(&component.copies, |copy| copy.replica.as_str()) {
             // The configuration has been checked: all copies are on replicas of this variant.
-            let Some(replica) = config.replicas.iter().position(|replica| replica.id == copy.replica) else { continue };
-            let id = variant.replicas[replica].id.clone();
-            let config = &config.replicas[replica];
-            let key = EngineKey {
+            let Some(index) = config.replicas.iter().position(|replica| replica.id == copy.replica) else { continue };
+            let (replica, config) = (&variant.replicas[index], &config.replicas[index]);
+            let id = replica.id.clone();
+            let Known { live, engine } = self.engine(EngineKey {
                 endpoint: endpoint.clone(),
                 replica: id.clone(),
                 url: copy.url.as_ref().unwrap_or(&config.url).to_string(),
                 copy: Some((component.name.clone(), ordinal)),
-            };
-            let Known { live, engine } = self.engine(key);
-            let target = match &copy.url {
-                None => variant.replicas[replica].target,
-                Some(url) => {
-                    let variant = variant.name.clone();
-                    let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
-                    self.add(Target::of_replica(labels, config, url, engine, self.origins))
-                }
-            };
+            });
             let key = hash::mix(hash::bytes(copy.replica.as_bytes(), 0), ordinal as u64);
-            copies.push(Copy { replica, target, has_own_address: copy.url.is_some(), live, key });
+            let has_own_address = copy.url.is_some();
+            let mut known = Copy { replica: index, target: replica.target, has_own_address, live, key };
+            if let Some(url) = &copy.url {
+                let variant = variant.name.clone();
+                let labels = ReplicaLabels { endpoint: endpoint.clone(), variant, replica: id };
+                let (series, engine_id) = (self.series(&labels), built.engine_of(&known, replica));
+                let target = Target::of_replica(labels, series, config, url, engine_id, engine, self.origins);
+                known.target = self.add(target);
+            }
+            built.copies.push(known);
         }
-        Component { name: component.name.clone(), variant: index, copies }
+        built
+    }
+
+    /// What the engines of an endpoint list, as far as they have been asked before.
+    fn discovery(&self, endpoint: &Arc<str>) -> Arc<Discovery> {
+        let before = self.before.and_then(|before| before.fleet.endpoints.iter().find(|known| known.name == *endpoint));
+        before.and_then(|known| known.discovery.clone()).unwrap_or_default()
     }
 
     /// What is known of an engine, or nothing yet.
@@ -220,6 +283,20 @@ impl Builder<'_> {
         let known = self.before.and_then(|before| before.known(&key)).unwrap_or_else(fresh);
         self.engines.insert(key, known.clone());
         known
+    }
+
+    /// Where what becomes of a replica's requests is counted: where it was, if there was such a replica.
+    fn series(&mut self, labels: &ReplicaLabels) -> Series {
+        let of = VariantLabels::of(labels);
+        let before = self.before;
+        let variant = self
+            .variant_series
+            .entry(of.clone())
+            .or_insert_with(|| before.and_then(|before| before.variant_series.get(&of).cloned()).unwrap_or_default());
+        let replica = self.replica_series.entry(labels.clone()).or_insert_with(|| {
+            before.and_then(|before| before.replica_series.get(labels).cloned()).unwrap_or_default()
+        });
+        Series { variant: variant.clone(), replica: replica.clone() }
     }
 
     fn add(&mut self, target: Target) -> TargetId {
@@ -237,6 +314,17 @@ fn with_ordinals<'a, T, G: Eq + Hash>(items: &'a [T], group: impl Fn(&'a T) -> G
         (*count - 1, item)
     };
     items.iter().map(ordinal).collect()
+}
+
+fn demands_matter(config: &Config) -> bool {
+    let can_do_anything = |replica: &config::Replica| {
+        let Abilities { role: _, modalities, context_tokens_max } = replica.abilities;
+        modalities == Modalities::ALL && context_tokens_max.is_none()
+    };
+    config.endpoints.iter().any(|endpoint| {
+        let mut replicas = endpoint.variants.iter().flat_map(|variant| &variant.replicas);
+        endpoint.discover_models || !replicas.all(can_do_anything)
+    })
 }
 
 fn prompt_settings(config: &Config) -> prompt::Settings {

@@ -97,14 +97,10 @@ fn crowd() -> Result<u64> {
 fn fleet(replicas: usize) -> Endpoint {
     let replica = |i: usize| Replica::new(&format!("r{i}"), 1.0, TargetId(0), Arc::new(Live::new(1 << 20)));
     let prefix_aware = PrefixAware { concurrency_threshold: THRESHOLD, ..PrefixAware::default() };
-    let variant = Variant {
-        name: "main".into(),
-        weight: 1.0,
-        routing: Routing { strategy: Strategy::PrefixAware, prefix_aware, ..Routing::default() },
-        replicas: (0..replicas).map(replica).collect(),
-        turn: Default::default(),
-    };
-    Endpoint { name: "figures".into(), models: vec![], variants: vec![variant], components: vec![], adapters: vec![] }
+    let routing = Routing { strategy: Strategy::PrefixAware, prefix_aware, ..Routing::default() };
+    let variant = Variant::new("main", 1.0, routing, (0..replicas).map(replica).collect());
+    let variants = vec![variant];
+    Endpoint { name: "figures".into(), models: vec![], variants, components: vec![], adapters: vec![], discovery: None }
 }
 
 /// Routes one request; gives the replica's index and the request's place there.
@@ -112,7 +108,7 @@ fn place(fleet: &Endpoint, key: u64, request: u64) -> Result<(usize, Reservation
     let facts =
         RequestFacts { prefix_keys: [Some(hash::finish(key))].into_iter().collect(), ..RequestFacts::default() };
     let moment = Moment { now_us: request, entropy: Entropy::new(hash::finish(request)) };
-    let routed = router::route(fleet, &facts, &|_| true, Attempts::default(), moment);
+    let routed = router::route(fleet, &facts, None, Attempts::default(), moment);
     let routed = routed.context("no replica takes the request")?;
     Ok((routed.decision.choice.replica, routed.reservation))
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::Endpoint;
 use kvroute_core::prompt::Settings;
-use kvroute_gateway::scan::BodyScanner;
+use kvroute_gateway::scan::{BodyScanner, Scanned, Wants};
 use kvroute_wire::request::{Dialect, Outcome};
 
 use super::fleet;
@@ -74,11 +74,11 @@ impl Case {
 
 /// Scans a body like the gateway; the tenant is from a header.
 fn facts(body: &str, settings: &Settings) -> Result<RequestFacts> {
-    let mut scanner = BodyScanner::new(Dialect::Chat, settings, &[]);
+    let mut scanner = BodyScanner::new(Dialect::Chat, settings, Wants::default());
     for piece in body.as_bytes().chunks(PIECE_BYTES) {
         scanner.feed(piece);
     }
-    let (scan, prompt, _) = scanner.finish();
+    let Scanned { scan, prompt, .. } = scanner.finish();
     ensure!(scan.outcome == Outcome::Complete, "the body is {:?}", scan.outcome);
     let model = scan.fields.model.context("the body has a model")?;
     Ok(fleet::facts(model, prompt, settings))

@@ -29,18 +29,11 @@ pub(crate) fn endpoint(replicas: usize) -> Endpoint {
         live.set_health(Health::Up);
         Replica::new(&format!("10.0.0.{i}:8000"), 1.0, TargetId(i as u32), Arc::new(live))
     };
-    let variant = Variant {
-        name: "main".into(),
-        weight: 1.0,
-        routing: Routing {
-            strategy: Strategy::PrefixAware,
-            prefix_aware: PrefixAware::default(),
-            ..Routing::default()
-        },
-        replicas: (0..replicas).map(replica).collect(),
-        turn: Default::default(),
-    };
-    Endpoint { name: "default".into(), models: vec![], variants: vec![variant], components: vec![], adapters: vec![] }
+    let routing =
+        Routing { strategy: Strategy::PrefixAware, prefix_aware: PrefixAware::default(), ..Routing::default() };
+    let variant = Variant::new("main", 1.0, routing, (0..replicas).map(replica).collect());
+    let variants = vec![variant];
+    Endpoint { name: "default".into(), models: vec![], variants, components: vec![], adapters: vec![], discovery: None }
 }
 
 /// The facts of a request with this prompt.
@@ -62,6 +55,6 @@ pub(crate) fn facts(model: String, prompt: Prompt, settings: &Settings) -> Reque
 /// Routes one request; gives its place.
 pub(crate) fn choose(endpoint: &Endpoint, facts: &RequestFacts, turn: u64) -> Result<Reservation> {
     let moment = Moment { now_us: turn, entropy: Entropy::new(hash::finish(turn)) };
-    let routed = router::route(endpoint, facts, &|_| true, Attempts::default(), moment);
+    let routed = router::route(endpoint, facts, None, Attempts::default(), moment);
     Ok(routed.context("no replica takes the request")?.reservation)
 }

@@ -12,24 +12,26 @@ pub fn pick(candidates: &[Candidate], entropy: &mut Entropy) -> Pick {
 }
 
 /// The index of the least outstanding among `some` of the candidates.
-pub(crate) fn least_of<'a>(some: impl Iterator<Item = (usize, &'a Candidate)>, entropy: &mut Entropy) -> Option<usize> {
-    let mut least: Option<(usize, f64)> = None;
-    let mut tied = 0;
-    for (index, candidate) in some {
-        let load = candidate.relative_load();
-        match least {
-            Some((_, best)) if load > best => {}
-            Some((_, best)) if load == best => {
-                tied += 1;
-                if entropy.below(tied) == 0 {
-                    least = Some((index, load));
-                }
-            }
-            _ => {
-                tied = 1;
-                least = Some((index, load));
-            }
+pub(crate) fn least_of<'a>(
+    some: impl Iterator<Item = (usize, &'a Candidate)> + Clone,
+    entropy: &mut Entropy,
+) -> Option<usize> {
+    least_load(some.map(|(index, candidate)| (index, candidate.relative_load())), entropy)
+}
+
+/// The index with the least load.
+pub(crate) fn least_load(loads: impl Iterator<Item = (usize, f64)> + Clone, entropy: &mut Entropy) -> Option<usize> {
+    let (mut least, mut tied, mut first) = (f64::INFINITY, 0, None);
+    for (index, load) in loads.clone() {
+        if load < least {
+            (least, tied, first) = (load, 1, Some(index));
+        } else if load == least {
+            tied += 1;
         }
     }
-    least.map(|(index, _)| index)
+    if tied < 2 {
+        return first;
+    }
+    let drawn = entropy.below(tied) as usize;
+    loads.filter(|(_, load)| *load == least).map(|(index, _)| index).nth(drawn)
 }

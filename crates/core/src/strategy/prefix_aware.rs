@@ -27,8 +27,7 @@ pub fn pick(candidates: &[Candidate], threshold: u32, entropy: &mut Entropy) -> 
     }
     let picked = |index, reason| Pick { index, reason, home: Some(home) };
     if home_candidate.in_flight < threshold {
-        let reason = if home_candidate.matched_blocks > 0 { Reason::PrefixHit } else { Reason::Cold };
-        return picked(home, reason);
+        return picked(home, Reason::Cold); // the router knows whether it is a hit
     }
     let under = eligible(candidates).filter(|(_, candidate)| candidate.in_flight < threshold);
     let siblings = under.clone().filter(|(_, candidate)| candidate.replica == home_candidate.replica);

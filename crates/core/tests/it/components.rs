@@ -114,8 +114,9 @@ fn a_copy_that_is_an_engine_of_its_own_has_a_cache_of_its_own() {
     let holding: Vec<usize> = {
         let (second, _b) = place(&endpoint, &long, 2);
         assert!(second.captured_bytes > 0);
-        let holds = |c: &&kvroute_core::decision::Candidate| c.matched_blocks > 0;
-        second.candidates.iter().filter(holds).filter_map(|c| c.copy).collect()
+        let copies = &endpoint.components[0].copies;
+        let holds = |copy: &usize| copies[*copy].live.cache.matched_blocks(&long.prompt.chain) > 0;
+        (0..copies.len()).filter(holds).collect()
     };
     assert_eq!(holding, [first.choice.copy.expect("a copy was chosen")]);
 }
@@ -138,5 +139,27 @@ fn an_adapter_is_served_only_where_it_is_by_model_name_or_by_its_component_name(
             let on_r0 = |candidate: &&kvroute_core::decision::Candidate| candidate.replica == 0;
             assert!(decision.candidates.iter().filter(on_r0).all(|c| c.dropped == Some(Drop::NoAdapter)));
         }
+    }
+}
+
+#[test]
+fn what_a_copy_keeps_goes_back_to_that_copy_even_where_the_component_is_not_named() {
+    let endpoint = endpoint_with_components(2);
+    let (llama, replicas) = (&endpoint.components[0], &endpoint.variants[0].replicas);
+    for (index, copy) in llama.copies.iter().enumerate() {
+        let pinned = Some(llama.engine_of(copy, &replicas[copy.replica]));
+        for facts in [invoking("llama", "x"), facts("x")] {
+            let pinned = RequestFacts { pinned, ..facts };
+            let open: Vec<_> = (0..5).map(|n| place(&endpoint, &pinned, n)).collect();
+            assert!(open.iter().all(|(d, _)| (d.choice.copy, d.reason) == (Some(index), Reason::Pinned)));
+        }
+    }
+    // A copy at its replica's address is that engine, like the replica itself.
+    let mut endpoint = endpoint_with_components(2);
+    endpoint.components[0].copies.iter_mut().for_each(|copy| copy.has_own_address = false);
+    let pinned = Some(endpoint.variants[0].replicas[1].engine());
+    for (facts, has_copy) in [(invoking("llama", "x"), true), (facts("x"), false)] {
+        let (decision, _place) = place(&endpoint, &RequestFacts { pinned, ..facts }, 1);
+        assert_eq!((decision.choice.replica, decision.choice.copy.is_some()), (1, has_copy));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kvroute_core::decision::Decision;
+use kvroute_core::decision::{Candidate, Decision};
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::{Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
@@ -10,7 +10,7 @@ use kvroute_core::live::{Health, Live};
 use kvroute_core::load::Reservation;
 use kvroute_core::moment::{Entropy, Moment};
 use kvroute_core::prompt::{PromptHasher, Settings};
-use kvroute_core::router::{Attempts, NoRoute, Routed, route};
+use kvroute_core::router::{self, Attempts, NoRoute};
 use kvroute_core::routing::{PrefixAware, Routing, Strategy};
 use smallvec::smallvec;
 
@@ -37,11 +37,11 @@ pub(crate) fn live() -> Arc<Live> {
 }
 
 pub(crate) fn variant(name: &str, routing: Routing, replicas: Vec<Replica>) -> Variant {
-    Variant { name: name.into(), weight: 1.0, routing, replicas, turn: Default::default() }
+    Variant::new(name, 1.0, routing, replicas)
 }
 
 pub(crate) fn endpoint(variants: Vec<Variant>) -> Endpoint {
-    Endpoint { name: "e".into(), models: vec![], variants, components: vec![], adapters: vec![] }
+    Endpoint { name: "e".into(), models: vec![], variants, components: vec![], adapters: vec![], discovery: None }
 }
 
 /// One variant of `n` replicas `r0..`.
@@ -63,6 +63,28 @@ pub(crate) fn moment(n: u64) -> Moment {
     Moment { now_us: n, entropy: Entropy::new(hash::finish(n)) }
 }
 
+/// A decision with what it looked at.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    pub(crate) decision: Decision,
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+impl std::ops::Deref for Explained {
+    type Target = Decision;
+
+    fn deref(&self) -> &Decision {
+        &self.decision
+    }
+}
+
+/// A request that has been given its place.
+#[derive(Debug)]
+pub(crate) struct Routed {
+    pub(crate) decision: Explained,
+    pub(crate) reservation: Reservation,
+}
+
 /// Routes with a history; every target has a path.
 pub(crate) fn attempt(
     endpoint: &Endpoint,
@@ -70,11 +92,14 @@ pub(crate) fn attempt(
     attempts: Attempts<'_>,
     moment: Moment,
 ) -> Result<Routed, NoRoute> {
-    route(endpoint, facts, &|_| true, attempts, moment)
+    let candidates = router::explain(endpoint, facts, None, attempts, moment);
+    let router::Routed { decision, reservation } = router::route(endpoint, facts, None, attempts, moment)?;
+    let candidates = candidates.expect("what can be routed can be explained");
+    Ok(Routed { decision: Explained { decision, candidates }, reservation })
 }
 
 /// Routes and keeps the place.
-pub(crate) fn place(endpoint: &Endpoint, facts: &RequestFacts, n: u64) -> (Decision, Reservation) {
+pub(crate) fn place(endpoint: &Endpoint, facts: &RequestFacts, n: u64) -> (Explained, Reservation) {
     let routed = attempt(endpoint, facts, Attempts::default(), moment(n)).expect("a replica can take it");
     (routed.decision, routed.reservation)
 }

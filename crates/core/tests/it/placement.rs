@@ -25,6 +25,36 @@ fn equal_beginnings_go_to_the_same_replica_and_different_ones_spread() {
 }
 
 #[test]
+fn the_home_is_the_replica_with_the_highest_score_in_a_fleet_of_any_size_and_however_often_it_is_asked_for() {
+    for (size, weights) in [(2, [1.0, 1.0]), (16, [1.0, 2.0]), (17, [1.0, 1.0]), (60, [0.5, 3.0])] {
+        let replicas = (0..size).map(|i| weighted_replica(&format!("r{i}"), weights[i % 2])).collect();
+        let endpoint = endpoint(vec![variant("main", routing(Strategy::PrefixAware, 32), replicas)]);
+        for n in 0..600u64 {
+            let (decision, _place) = place(&endpoint, &facts(&format!("prompt {}", n % 200)), n);
+            let score = |index: &usize| decision.candidates[*index].rendezvous;
+            let highest = (0..size).max_by(|a, b| score(a).total_cmp(&score(b)));
+            assert_eq!(Some(decision.choice.replica), highest, "{size} replicas");
+        }
+    }
+}
+
+#[test]
+fn what_another_replica_holds_is_available_in_a_fleet_of_any_size() {
+    for size in [3, 16, 17, 200] {
+        let endpoint = fleet_of(size, routing(Strategy::PrefixAware, 32));
+        let of_tenant =
+            |tenant| RequestFacts { tenant: Some(hash::finish(tenant)), ..facts(&"some words ".repeat(500)) };
+        let (first, _a) = place(&endpoint, &of_tenant(0), 0);
+        let (other, _b) = (1..)
+            .map(|tenant| place(&endpoint, &of_tenant(tenant), tenant))
+            .find(|(decision, _)| decision.choice != first.choice)
+            .expect("some tenant lives elsewhere");
+        assert_eq!((other.captured_bytes, other.reason), (0, Reason::Cold), "{size} replicas");
+        assert!(other.available_bytes > 5_000, "{size} replicas");
+    }
+}
+
+#[test]
 fn tenants_with_the_same_prompt_may_live_apart_but_each_stays_put() {
     let endpoint = fleet_of(16, routing(Strategy::PrefixAware, 32));
     let of_tenant = |tenant: u64| RequestFacts { tenant: Some(hash::finish(tenant)), ..facts("the same prompt") };
@@ -206,7 +236,7 @@ fn what_goes_on_with_something_goes_to_whoever_keeps_it_however_busy_and_elsewhe
     let one = variant("one", routing(Strategy::PrefixAware, 1), vec![replica("a"), replica("b")]);
     let two = variant("two", routing(Strategy::Random, 1), vec![replica("c"), replica("d")]);
     let endpoint = endpoint(vec![one, two]);
-    let pinned = RequestFacts { pinned: Some("d".into()), ..facts("x") };
+    let pinned = RequestFacts { pinned: Some(endpoint.variants[1].replicas[1].engine()), ..facts("x") };
     let open: Vec<_> = (0..10).map(|n| place(&endpoint, &pinned, n)).collect();
     assert!(open.iter().all(|(d, _)| (d.variant, d.choice.replica, d.reason) == (1, 1, Reason::Pinned)));
     let keeper = &endpoint.variants[1].replicas[1].live;
@@ -253,48 +283,18 @@ fn the_merely_worse_off_serve_only_where_nobody_else_can() {
 }
 
 #[test]
-fn a_replica_whose_requests_fail_is_left_alone_and_comes_back_one_request_at_a_time() {
-    use kvroute_core::breaker::{EJECTION_US, FAILURES_MAX, TRIALS};
-    let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));
-    let failing = &endpoint.variants[0].replicas[0].live;
-    for n in 0..FAILURES_MAX {
-        failing.breaker.failed(u64::from(n));
-    }
-    assert!((0..50).all(|n| pass(&endpoint, &facts("x"), 100 + n) == 1), "ejected");
-    let later = FAILURES_MAX as u64 + EJECTION_US;
-    let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), later + n)).collect();
-    assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 1, "on trial");
-    drop(open);
-    (0..TRIALS).for_each(|_| failing.breaker.succeeded(later));
-    let open: Vec<_> = (0..30).map(|n| place(&endpoint, &facts("x"), 2 * later + 10_000_000 + n)).collect();
-    assert_eq!(open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(), 15, "back");
-}
-
-#[test]
-fn a_replica_that_fails_fast_does_not_look_idle() {
-    let endpoint = fleet_of(2, routing(Strategy::LeastOutstanding, 32));
-    let failing = &endpoint.variants[0].replicas[0].live;
-    (0..3).for_each(|n| _ = failing.breaker.failed(n));
-    let open: Vec<_> = (0..9).map(|n| place(&endpoint, &facts("x"), 10 + n)).collect();
-    assert_eq!(
-        open.iter().filter(|(decision, _)| decision.choice.replica == 0).count(),
-        3,
-        "three failures weigh three"
-    );
-}
-
-#[test]
 fn a_target_without_a_path_for_the_request_is_never_asked() {
     let replicas = vec![replica("a"), replica("b")];
     let mut endpoint = endpoint(vec![variant("main", routing(Strategy::Random, 32), replicas)]);
     endpoint.variants[0].replicas[1].target = kvroute_core::fleet::TargetId(1);
     let has_path = |target: kvroute_core::fleet::TargetId| target.0 == 1;
     for n in 0..20 {
-        let routed = kvroute_core::router::route(&endpoint, &facts("x"), &has_path, Attempts::default(), moment(n));
+        let routed =
+            kvroute_core::router::route(&endpoint, &facts("x"), Some(&has_path), Attempts::default(), moment(n));
         assert_eq!(routed.expect("one has it").decision.choice.replica, 1);
     }
-    let none = kvroute_core::router::route(&endpoint, &facts("x"), &|_| false, Attempts::default(), moment(0));
-    assert_eq!(none.expect_err("none has it"), NoRoute::NoReplica(vec![(Drop::NoPath, 2)]));
+    let none = kvroute_core::router::route(&endpoint, &facts("x"), Some(&|_| false), Attempts::default(), moment(0));
+    assert_eq!(none.expect_err("none has it"), NoRoute::Unfit(vec![(Drop::NoPath, 2)]));
 }
 
 proptest! {

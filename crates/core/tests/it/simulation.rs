@@ -7,19 +7,24 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use kvroute_core::breaker::Verdict;
-use kvroute_core::decision::{Choice, Decision, Reason};
+use kvroute_core::abilities::{Abilities, Demands, Modalities, Role};
+use kvroute_core::breaker::{Failure, Verdict};
+use kvroute_core::decision::Choice;
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, Replica, TargetId, Variant};
 use kvroute_core::hash;
 use kvroute_core::live::{Duty, Health, Live};
 use kvroute_core::load::Reservation;
 use kvroute_core::moment::{Entropy, Moment};
-use kvroute_core::router::{Attempts, NoRoute, Routed};
+use kvroute_core::router::{Attempts, NoRoute};
 use kvroute_core::routing::Strategy;
 use smallvec::smallvec;
 
-use crate::fixture::{attempt, facts, routing};
+use self::judge::Judge;
+use crate::fixture::{Explained, Routed, attempt, facts, routing};
+
+mod judge;
+mod rules;
 
 const SEEDS: u64 = 200;
 const STEPS: u64 = 2_000;
@@ -86,6 +91,11 @@ struct Open {
     facts: RequestFacts,
     tried: Vec<Choice>,
     generation: u64,
+    /// Its number, and the engine that has it.
+    number: u64,
+    engine: Arc<Live>,
+    /// It has been said how it went.
+    is_judged: bool,
 }
 
 struct World<'a> {
@@ -98,12 +108,44 @@ struct World<'a> {
     replicas: BTreeMap<String, Known>,
     copies: BTreeMap<(String, usize), CopyKnown>,
     open: Vec<Open>,
+    /// The breaker of each engine, by the address of what lives there.
+    judges: BTreeMap<usize, Judge>,
+    /// What becomes of requests to engines that are ill.
+    ill: BTreeMap<usize, Failure>,
+    /// Requests placed so far.
+    placed: u64,
+}
+
+/// What engines load and unload.
+const LISTED: [&str; 2] = ["listed-a", "listed-b"];
+
+/// Most replicas can do anything.
+fn abilities(entropy: &mut Entropy) -> Abilities {
+    let mut abilities = Abilities::default();
+    match entropy.below(12) {
+        0 => abilities.role = Role::Prefill,
+        1 => abilities.modalities = Modalities::default(),
+        2 => abilities.context_tokens_max = Some(u64::from(entropy.below(2_000))),
+        _ => {}
+    }
+    abilities
+}
+
+/// The name of an engine that stays the same as long as the world.
+fn id(live: &Arc<Live>) -> usize {
+    Arc::as_ptr(live) as usize
 }
 
 impl<'a> World<'a> {
     fn new(seed: u64, prompts: &'a [RequestFacts]) -> Self {
-        let endpoint =
-            Endpoint { name: "e".into(), models: vec![], variants: vec![], components: vec![], adapters: vec![] };
+        let endpoint = Endpoint {
+            name: "e".into(),
+            models: vec![],
+            variants: vec![],
+            components: vec![],
+            adapters: vec![],
+            discovery: Some(Arc::default()),
+        };
         let mut world = Self {
             entropy: Entropy::new(hash::finish(seed)),
             prompts,
@@ -113,6 +155,9 @@ impl<'a> World<'a> {
             replicas: BTreeMap::new(),
             copies: BTreeMap::new(),
             open: Vec::new(),
+            judges: BTreeMap::new(),
+            ill: BTreeMap::new(),
+            placed: 0,
         };
         world.configure();
         world
@@ -125,7 +170,11 @@ impl<'a> World<'a> {
             0..58 => self.first_content(),
             58..80 => self.finish(),
             80..86 => self.disconnect(),
-            86..91 => self.retry(),
+            86..91 => {
+                if let Some(index) = self.some_open() {
+                    self.retry(index);
+                }
+            }
             91..97 => self.change_state(),
             97 => self.restart_replica(),
             98 => self.now_us += 3_600_000_000, // the clock jumps an hour; nothing may expire by it
@@ -154,7 +203,8 @@ impl<'a> World<'a> {
                     routed: 0,
                 });
                 let weight = if weighted { f64::from(1 + self.entropy.below(4)) } else { 1.0 };
-                Replica::new(name, weight, TargetId(0), known.live.clone())
+                let abilities = abilities(&mut self.entropy);
+                Replica { abilities, ..Replica::new(name, weight, TargetId(0), known.live.clone()) }
             })
             .collect();
         let copies = (0..self.entropy.below(6) as usize)
@@ -179,7 +229,10 @@ impl<'a> World<'a> {
             base: None,
             replicas: Some(names.iter().take(2).map(|name| Arc::from(name.as_str())).collect()),
         };
-        let main = Variant { name: "main".into(), weight: 1.0, routing, replicas, turn: Default::default() };
+        if let Some(discovery) = &self.endpoint.discovery {
+            discovery.follow(replicas.iter().map(Replica::engine).collect());
+        }
+        let main = Variant::new("main", 1.0, routing, replicas);
         self.endpoint.variants = vec![main];
         self.endpoint.components = vec![Component { name: "component".to_owned(), variant: 0, copies }];
         self.endpoint.adapters = vec![adapter];
@@ -192,6 +245,12 @@ impl<'a> World<'a> {
             1 => facts.model = Some("adapter".to_owned()),
             2 => facts.prefix_keys = smallvec![],
             3 => facts.tenant = Some(u64::from(self.entropy.below(3))),
+            4 => facts.demands.modalities.image = true,
+            5 => {
+                facts.demands =
+                    Demands::of_prompt(facts.prompt.text_bytes, 0, Some(u64::from(self.entropy.below(500))));
+            }
+            6 => facts.model = Some(LISTED[self.entropy.below(2) as usize].to_owned()),
             _ => {}
         }
         facts.session = Some(u64::from(self.entropy.below(8)));
@@ -203,7 +262,9 @@ impl<'a> World<'a> {
         let before = self.in_flight();
         let attempts = Attempts { variant: (!tried.is_empty()).then_some(0), tried: &tried };
         match attempt(&self.endpoint, &facts, attempts, moment) {
+            Err(NoRoute::Unfit(drops)) => assert!(drops.iter().all(|(drop, _)| drop.is_for_good())),
             Err(NoRoute::NoReplica(drops)) => {
+                assert!(!drops.iter().all(|(drop, _)| drop.is_for_good()));
                 let places = self.endpoint.variants[0].replicas.len();
                 assert!(drops.iter().map(|(_, n)| n).sum::<usize>() >= places, "every one has its reason");
             }
@@ -216,7 +277,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn took(&mut self, reservation: Reservation, decision: &Decision, facts: RequestFacts, tried: Vec<Choice>) {
+    fn took(&mut self, reservation: Reservation, decision: &Explained, facts: RequestFacts, tried: Vec<Choice>) {
         let Choice { replica, copy, .. } = decision.choice;
         let replica = self.endpoint.variants[0].replicas[replica].id.to_string();
         let hashed = facts.prompt.text_bytes;
@@ -228,54 +289,24 @@ impl<'a> World<'a> {
         if let Some(copy) = copy {
             self.copies.get_mut(&(replica.clone(), copy)).expect("known").in_flight += 1;
         }
-        let generation = self.generation;
-        self.open.push(Open { reservation, replica, copy, pending, facts, tried, generation });
-    }
-
-    /// The rules of a decision, from outside.
-    fn check_decision(&self, decision: &Decision, facts: &RequestFacts, tried: &[Choice], before: &[u32]) {
-        let variant = &self.endpoint.variants[0];
-        let chosen = decision.choice;
-        assert!(!tried.contains(&chosen), "a retry never asks the same place again");
-        let replica = &variant.replicas[chosen.replica];
-        assert_eq!(replica.live.duty(), Duty::Ready, "a draining replica gets nothing");
-        assert_eq!(chosen.copy.is_some(), facts.component.is_some(), "a component is served by a copy");
-        let engine = match chosen.copy.map(|copy| &self.endpoint.components[0].copies[copy]) {
-            Some(copy) => {
-                assert_eq!(copy.replica, chosen.replica, "the copy is on its replica");
-                if copy.has_own_address { &copy.live } else { &replica.live }
-            }
-            None => &replica.live,
-        };
-        assert_ne!(engine.health(), Health::Down, "one that is down gets nothing");
-        assert!(!matches!(engine.breaker.verdict(self.now_us), Verdict::Ejected { .. }), "nor one that is ejected");
-        if facts.model.is_some() {
-            assert!(self.endpoint.adapters[0].is_on(replica), "the adapter is there");
-        }
-        let worst_first = decision.candidates.iter().filter(|c| c.is_eligible()).map(|c| {
-            let live = &variant.replicas[c.replica].live;
-            facts.component.is_some() || (live.health() == Health::Up && !live.is_busy(self.now_us))
+        let engine = self.engine(decision.choice).clone();
+        assert!(std::ptr::eq(reservation.engine(), &*engine), "the place is where the decision says");
+        let (generation, number, now_us) = (self.generation, self.placed, self.now_us);
+        self.judge(&engine).placed(number, now_us);
+        self.placed += 1;
+        let is_judged = false;
+        self.open.push(Open {
+            reservation,
+            replica,
+            copy,
+            pending,
+            facts,
+            tried,
+            generation,
+            number,
+            engine,
+            is_judged,
         });
-        let well: Vec<bool> = worst_first.collect();
-        assert!(well.iter().all(|w| *w == well[0]), "the merely worse off are candidates only among themselves");
-        assert!(decision.captured_bytes <= decision.available_bytes);
-        assert!(decision.available_bytes <= facts.prompt.text_bytes);
-
-        let keyed = matches!(variant.routing.strategy, Strategy::PrefixAware | Strategy::Session);
-        let eligible: Vec<usize> = (0..before.len()).filter(|&i| decision.candidates[i].is_eligible()).collect();
-        if keyed && facts.component.is_none() && eligible.len() > 1 && decision.reason != Reason::NoPrefix {
-            let threshold = variant.routing.prefix_aware.concurrency_threshold;
-            let some_under = eligible.iter().any(|&i| before[i] < threshold);
-            assert!(before[chosen.replica] < threshold || !some_under, "at its threshold while another is under it");
-            assert_eq!(decision.reason == Reason::SpillSaturated, !some_under);
-            let home = decision.home.expect("a key has a home");
-            assert_eq!(decision.reason.is_spill(), before[home.replica] >= threshold);
-        }
-        if variant.routing.strategy == Strategy::LeastOutstanding && facts.component.is_none() {
-            let penalty = |i: usize| variant.replicas[i].live.breaker.penalty(self.now_us);
-            let relative = |i: usize| f64::from(before[i] + penalty(i) + 1) / variant.replicas[i].weight;
-            assert!(eligible.iter().all(|&i| relative(chosen.replica) <= relative(i)), "the least outstanding");
-        }
     }
 
     fn some_open(&mut self) -> Option<usize> {
@@ -289,19 +320,71 @@ impl<'a> World<'a> {
         self.replicas.get_mut(&open.replica).expect("known").pending -= std::mem::take(&mut open.pending);
     }
 
+    /// An answer ends as it does where it comes from, which is said once or several times.
     fn finish(&mut self) {
         self.first_content();
-        self.disconnect();
+        let Some(index) = self.some_open() else { return };
+        match self.ill.get(&id(&self.open[index].engine)).copied() {
+            Some(Failure::Unreachable) => return self.retry(index),
+            Some(Failure::Request) => {
+                self.fail(index, Failure::Request);
+                self.succeed(index);
+            }
+            None => self.succeed(index),
+        }
+        self.leave(index);
     }
 
+    fn succeed(&mut self, index: usize) {
+        self.open[index].reservation.succeeded(self.now_us);
+        let Open { number, ref engine, is_judged, .. } = self.open[index];
+        if !is_judged {
+            let engine = engine.clone();
+            self.judge(&engine).succeeded(number);
+        }
+        self.open[index].is_judged = true;
+    }
+
+    fn fail(&mut self, index: usize, failure: Failure) {
+        let (now_us, next) = (self.now_us, self.placed);
+        let ejected = self.open[index].reservation.failed(failure, now_us);
+        let Open { number, ref engine, is_judged, .. } = self.open[index];
+        let engine = engine.clone();
+        assert_eq!(ejected, !is_judged && self.judge(&engine).failed(number, failure, now_us, next));
+        self.open[index].is_judged = true;
+    }
+
+    /// A client goes away, which says nothing of the engine.
     fn disconnect(&mut self) {
-        let Some(index) = self.some_open() else { return };
+        if let Some(index) = self.some_open() {
+            self.leave(index);
+        }
+    }
+
+    fn leave(&mut self, index: usize) {
         let open = self.open.swap_remove(index);
         self.gave_back(&open);
         drop(open.reservation);
     }
 
+    fn judge(&mut self, engine: &Arc<Live>) -> &mut Judge {
+        self.judges.entry(id(engine)).or_default()
+    }
+
+    fn verdict(&self, engine: &Arc<Live>) -> Verdict {
+        self.judges.get(&id(engine)).map_or(Verdict::Closed, |judge| judge.verdict(self.now_us))
+    }
+
+    /// What lives where a decision sends its request.
+    fn engine(&self, choice: Choice) -> &Arc<Live> {
+        match choice.copy.map(|copy| &self.endpoint.components[0].copies[copy]) {
+            Some(copy) if copy.has_own_address => &copy.live,
+            _ => &self.endpoint.variants[0].replicas[choice.replica].live,
+        }
+    }
+
     fn gave_back(&mut self, open: &Open) {
+        self.judge(&open.engine).ended(open.number);
         let known = self.replicas.get_mut(&open.replica).expect("known");
         known.in_flight -= 1;
         known.pending -= open.pending;
@@ -311,17 +394,15 @@ impl<'a> World<'a> {
     }
 
     /// The place cannot be reached: another one, under the same snapshot as the first.
-    fn retry(&mut self) {
-        let Some(index) = self.some_open() else { return };
-        if self.open[index].generation != self.generation {
-            return;
-        }
+    fn retry(&mut self, index: usize) {
+        self.fail(index, Failure::Unreachable);
         let open = self.open.swap_remove(index);
         open.reservation.never_arrived(&open.facts.prompt.chain);
-        open.reservation.engine().breaker.failed(self.now_us);
         self.gave_back(&open);
         drop(open.reservation);
-        self.place(open.facts, open.tried);
+        if open.generation == self.generation {
+            self.place(open.facts, open.tried);
+        }
     }
 
     fn some_live(&mut self) -> Arc<Live> {
@@ -332,17 +413,27 @@ impl<'a> World<'a> {
 
     fn change_state(&mut self) {
         let live = self.some_live();
-        match self.entropy.below(8) {
+        match self.entropy.below(9) {
+            8 => self.change_list(),
             0 => _ = live.set_duty(Duty::ALL[self.entropy.below(3) as usize]),
             1 => live.busy_until(self.now_us + 1_000_000),
-            2 => _ = live.breaker.failed(self.now_us),
-            3 => live.breaker.succeeded(self.now_us),
+            2 => _ = self.ill.insert(id(&live), Failure::Request),
+            3 => _ = self.ill.insert(id(&live), Failure::Unreachable),
             4 => _ = live.set_health(Health::ALL[self.entropy.below(4) as usize]),
             _ => {
                 live.set_duty(Duty::Ready);
                 live.set_health(Health::Up);
+                self.ill.remove(&id(&live));
             }
         }
+    }
+
+    /// An engine loads or unloads adapters, which its list says.
+    fn change_list(&mut self) {
+        let replica = self.entropy.below(self.endpoint.variants[0].replicas.len() as u32) as usize;
+        let engine = self.endpoint.variants[0].replicas[replica].engine();
+        let listed = LISTED.iter().filter(|_| self.entropy.below(2) == 0).map(|name| (*name).to_owned()).collect();
+        self.endpoint.discovery.as_ref().expect("there is one").lists(engine, &listed);
     }
 
     fn restart_replica(&mut self) {
@@ -363,6 +454,11 @@ impl<'a> World<'a> {
         }
         for (name, known) in &self.copies {
             assert_eq!(known.live.load.in_flight(), known.in_flight, "copy {name:?}");
+        }
+        let lives =
+            self.replicas.values().map(|known| &known.live).chain(self.copies.values().map(|known| &known.live));
+        for live in lives {
+            assert_eq!(live.breaker.standing(self.now_us).verdict, self.verdict(live));
         }
         let open: u32 = self.replicas.values().map(|known| known.in_flight).sum();
         assert_eq!(open as usize, self.open.len());

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use kvroute_core::abilities::{Abilities, Modalities};
+
 use super::model::{
     Adapter, Component, Config, Copy, Cors, Endpoint, Health, Limits, Replica, ReplicaTls, Routing, Scrape, Timeouts,
     Variant,
@@ -283,6 +285,7 @@ impl Diff {
             variants,
             components,
             adapters,
+            discover_models,
         } = old;
         self.set(subject, "models", models, &new.models, |models| joined(models));
         self.set(subject, "aliases", aliases, &new.aliases, |aliases| {
@@ -290,6 +293,7 @@ impl Diff {
         });
         self.set_shown(subject, "forward_authorization", forward_authorization, &new.forward_authorization);
         self.set_shown(subject, "decompress_requests", decompress_requests, &new.decompress_requests);
+        self.set_shown(subject, "discover_models", discover_models, &new.discover_models);
         let endpoint = || name.clone();
         let variant = |v: &Variant| Subject::Variant { endpoint: endpoint(), variant: v.name.clone() };
         self.matched(
@@ -339,7 +343,7 @@ impl Diff {
     }
 
     fn replica(&mut self, subject: &Subject, old: &Replica, new: &Replica) {
-        let Replica { id: _, url, http2, weight, api, stateful_sessions, api_key, labels } = old;
+        let Replica { id: _, url, http2, weight, api, stateful_sessions, api_key, labels, abilities } = old;
         self.set_shown(subject, "url", url, &new.url);
         self.set_shown(subject, "http2", http2, &new.http2);
         self.set_shown(subject, "weight", weight, &new.weight);
@@ -349,6 +353,13 @@ impl Diff {
         self.set(subject, "labels", labels, &new.labels, |labels| {
             let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             joined(&pairs)
+        });
+        let Abilities { role, modalities, context_tokens_max } = abilities;
+        let now = &new.abilities;
+        self.set(subject, "role", role, &now.role, |role| role.as_str().to_owned());
+        self.set(subject, "modalities", modalities, &now.modalities, |modalities| joined(&modality_words(*modalities)));
+        self.set(subject, "context_tokens_max", context_tokens_max, &now.context_tokens_max, |tokens| {
+            optional(*tokens)
         });
     }
 
@@ -368,6 +379,13 @@ impl Diff {
             ids.as_deref().map_or_else(|| "all".to_owned(), joined)
         });
     }
+}
+
+/// What a replica reads, in words.
+pub(super) fn modality_words(modalities: Modalities) -> Vec<String> {
+    let Modalities { image, audio } = modalities;
+    let named = [(true, "text"), (image, "image"), (audio, "audio")];
+    named.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name.to_owned()).collect()
 }
 
 fn copy_words(copy: &Copy) -> String {

@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use http::HeaderName;
+use kvroute_core::abilities::Abilities;
 use kvroute_core::routing::{
     CONCURRENCY_THRESHOLD_DEFAULT, NativePrefixSource, PREFIX_LENGTH_DEFAULT, PrefixAware, Strategy,
 };
@@ -127,7 +128,7 @@ pub struct Health {
 pub struct Scrape {
     /// Whether it happens. Default true.
     pub enabled: bool,
-    /// Between two scrapes of a replica. 100 to 3600000 ms, default 5000.
+    /// Between two scrapes of a replica, and between two looks at its model list. 100 to 3600000 ms, default 5000.
     pub interval_ms: u64,
     /// For one scrape. 1 to 600000 ms, default 2000.
     pub timeout_ms: u64,
@@ -170,6 +171,9 @@ pub struct Endpoint {
     pub components: Vec<Component>,
     /// LoRA adapters; may be empty. Names are unique.
     pub adapters: Vec<Adapter>,
+    /// Whether the replicas' model lists are read, each `metrics_scrape.interval_ms`, to route by the adapters and the
+    /// context lengths in them. Default false.
+    pub discover_models: bool,
 }
 
 /// One fleet of an endpoint.
@@ -207,6 +211,10 @@ pub struct Replica {
     pub api_key: Option<Secret>,
     /// Free text pairs for people and dashboards. Default empty.
     pub labels: BTreeMap<String, String>,
+    /// What it can do, its copies included. `role`: `both` (default), `prefill` or `decode`. `modalities`: what it reads,
+    /// of `text`, `image` and `audio`; default anything. `context_tokens_max`: prompt and answer together, 1 to 2^32;
+    /// default what its model list says, see [`Endpoint::discover_models`], else unknown.
+    pub abilities: Abilities,
 }
 
 /// Which HTTP API a replica speaks.

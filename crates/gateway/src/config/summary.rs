@@ -1,7 +1,9 @@
 //! A configuration in a few lines, for people: what `kvroute check` prints when all is well.
 
+use kvroute_core::abilities::{Abilities, Modalities, Role};
 use kvroute_core::routing::Strategy;
 
+use super::changes::modality_words;
 use super::diagnostic::counted;
 use super::model::{Adapter, Component, Config, Endpoint, Replica, Routing, Variant};
 
@@ -19,7 +21,8 @@ impl Config {
 
 fn endpoint_lines(endpoint: &Endpoint, lines: &mut Vec<String>) {
     let models = if endpoint.models.is_empty() { "any model".to_owned() } else { endpoint.models.join(", ") };
-    lines.push(format!("endpoint {}: {models}", endpoint.name));
+    let discovers = if endpoint.discover_models { ", and the adapters that replicas list" } else { "" };
+    lines.push(format!("endpoint {}: {models}{discovers}", endpoint.name));
     lines.extend(endpoint.aliases.iter().map(|(alias, model)| format!("  alias {alias}: {model}")));
     for variant in &endpoint.variants {
         lines.push(format!("  {}", variant_line(variant)));
@@ -47,7 +50,7 @@ fn routing_words(routing: &Routing) -> String {
 }
 
 fn replica_line(replica: &Replica) -> String {
-    let Replica { id, url, http2, weight, api, stateful_sessions, api_key, labels } = replica;
+    let Replica { id, url, http2, weight, api, stateful_sessions, api_key, labels, abilities } = replica;
     let mut line = format!("replica {id}: {url}, {}", api.as_str());
     if *http2 {
         line.push_str(", http/2");
@@ -60,6 +63,16 @@ fn replica_line(replica: &Replica) -> String {
     }
     if api_key.is_some() {
         line.push_str(", with api key");
+    }
+    let Abilities { role, modalities, context_tokens_max } = abilities;
+    if *role != Role::Both {
+        line.push_str(&format!(", {} only", role.as_str()));
+    }
+    if *modalities != Modalities::ALL {
+        line.push_str(&format!(", reads {}", modality_words(*modalities).join(" and ")));
+    }
+    if let Some(tokens) = context_tokens_max {
+        line.push_str(&format!(", {tokens} tokens of context"));
     }
     for (key, value) in labels {
         line.push_str(&format!(", {key}={value}"));

@@ -1,6 +1,7 @@
 //! What routing may look at, from a request's head and scanned body.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kvroute_core::abilities::Demands;
 use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
 use kvroute_core::hash;
 use kvroute_core::routing::NativePrefixSource;
@@ -50,6 +51,7 @@ pub(crate) fn of(
         pinned,
         cache_salt: salt.map(|salt| hash::bytes(salt.as_bytes(), seeded(SALT_SEED))),
         prompt_tokens_estimated: tokens_of_bytes(received.prompt_bytes()),
+        demands: received.demands(),
         ..RequestFacts::default()
     };
     if call.has_prompt {
@@ -62,6 +64,7 @@ pub(crate) fn of(
     } else {
         // What the path is for is not known here; it goes by load.
         facts.session = None;
+        facts.demands = Demands { modalities: facts.demands.modalities, ..Demands::default() };
     }
     facts
 }

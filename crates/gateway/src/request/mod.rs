@@ -85,8 +85,8 @@ async fn answer(
     let api = call.api(path);
     let answer = match call {
         Call::Probe(probe) => Ok(gateway.probe(probe)),
-        Call::Models => Box::pin(models::list(snapshot)).await,
-        Call::Model(id) => Box::pin(models::one(snapshot, &id)).await,
+        Call::Models => Box::pin(models::list(gateway, snapshot)).await,
+        Call::Model(id) => Box::pin(models::one(gateway, snapshot, &id)).await,
         Call::Methods { allowed } => Ok(methods(allowed)),
         Call::Inference(inference) => infer(gateway, snapshot, inference, head, body, arrived).await,
         Call::WrongMethod { allowed } => Err(Refusal::wrong_method(allowed)),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use kvroute_core::abilities::{Demands, Modalities};
 use kvroute_core::prompt::Prompt;
 use kvroute_wire::request::{Dialect, Fields, Outcome, Scan};
 use kvroute_wire::rewrite::{self, Edit, Plan};
@@ -18,7 +19,7 @@ use super::held::Held;
 use super::unpack::{self, Unpacked, Unpacker};
 use crate::config;
 use crate::gateway::Gateway;
-use crate::scan::BodyScanner;
+use crate::scan::{BodyScanner, Scanned, Size, Wants};
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
 
@@ -42,6 +43,8 @@ pub(crate) struct Received {
     pub(crate) prompt: Prompt,
     /// What keys are made of, where it is not that.
     key_prompt: Option<Box<Prompt>>,
+    /// How large the whole prompt is, where that matters.
+    size: Option<Size>,
 }
 
 impl Received {
@@ -115,6 +118,14 @@ impl Received {
         Ok(())
     }
 
+    /// What a replica must be able to do for it, as far as it could be read.
+    pub(crate) fn demands(&self) -> Demands {
+        let Some(scan) = self.scan.as_ref().filter(|_| self.unscanned().is_none()) else { return Demands::default() };
+        let Fields { has_image: image, has_audio: audio, max_tokens, .. } = scan.fields;
+        let size = self.size.unwrap_or_default();
+        Demands { modalities: Modalities { image, audio }, ..size.demands(scan.shape, max_tokens) }
+    }
+
     /// Why the prompt could not be read, if the body is one that should have had one.
     pub(crate) fn unscanned(&self) -> Option<&'static str> {
         let Some(scan) = &self.scan else { return Some("not_plain_json") };
@@ -154,8 +165,8 @@ impl<'s> Reading<'s> {
         {
             return Err(Refusal::bodies_too_large());
         }
-        let lines = &snapshot.config.key_skip_lines;
-        let scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt, lines));
+        let wants = Wants { key_skip_lines: &snapshot.config.key_skip_lines, size: snapshot.demands_matter };
+        let scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt, wants));
         Ok(Self { limits, scanner, unpacker, pieces: Pieces::default(), held })
     }
 
@@ -185,12 +196,12 @@ impl<'s> Reading<'s> {
     fn finish(mut self) -> Result<Received, Refusal> {
         self.held.give_back(self.unpacker.as_ref().map_or(0, |unpacker| unpacker.memory_bytes()));
         let unpacked = self.unpacker.map(|unpacker| unpacker.finish()).transpose()?.map(Box::new);
-        let (scan, prompt, key_prompt) = match self.scanner.map(BodyScanner::finish) {
-            Some((scan, prompt, key_prompt)) => (Some(scan), prompt, key_prompt),
-            None => (None, Prompt::default(), None),
+        let (scan, prompt, key_prompt, size) = match self.scanner.map(BodyScanner::finish) {
+            Some(Scanned { scan, prompt, key_prompt, size }) => (Some(scan), prompt, key_prompt, size),
+            None => (None, Prompt::default(), None, None),
         };
-        let pieces = self.pieces.complete();
-        let mut received = Received { pieces, scan, unpacked, is_changed: false, _held: self.held, prompt, key_prompt };
+        let (pieces, _held) = (self.pieces.complete(), self.held);
+        let mut received = Received { pieces, scan, unpacked, is_changed: false, _held, prompt, key_prompt, size };
         if received.unscanned().is_some() {
             // What was hashed before the fault may be any part of the prompt: not something to route by.
             received.prompt = Prompt::default();

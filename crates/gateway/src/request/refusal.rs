@@ -48,6 +48,8 @@ pub(crate) enum RefusalKind {
     Overloaded,
     /// The body is compressed in a way that is not known.
     UnknownCoding,
+    /// No replica can do what the request demands.
+    Unfit,
     /// Nothing can take the request now.
     Unavailable,
     /// The connection to the replica was lost before its answer.
@@ -71,6 +73,7 @@ impl RefusalKind {
             Self::UnknownCoding => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error", "unknown_content_encoding")
             }
+            Self::Unfit => (StatusCode::BAD_REQUEST, "invalid_request_error", "no_replica_fits"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_replica"),
             Self::Lost => (StatusCode::BAD_GATEWAY, "server_error", "replica_lost"),
             Self::Timeout => (StatusCode::GATEWAY_TIMEOUT, "server_error", "replica_timeout"),
@@ -86,7 +89,8 @@ impl RefusalKind {
             | Self::UnknownName
             | Self::BodyTooSlow
             | Self::UnknownCoding
-            | Self::BodyTooLarge => ServiceError::ValidationError { message },
+            | Self::BodyTooLarge
+            | Self::Unfit => ServiceError::ValidationError { message },
             Self::Overloaded | Self::Unavailable => ServiceError::ServiceUnavailable { message },
             // SageMaker blames the model where its container does not answer; there is no status to report.
             Self::Lost | Self::Timeout => ServiceError::ModelError {
@@ -259,6 +263,7 @@ impl Refusal {
     pub(crate) fn no_route(why: &NoRoute) -> Self {
         let kind = match why {
             NoRoute::NoReplica(_) => RefusalKind::Unavailable,
+            NoRoute::Unfit(_) => RefusalKind::Unfit,
             NoRoute::UnknownVariant(_) | NoRoute::UnknownComponent(_) | NoRoute::ComponentElsewhere { .. } => {
                 RefusalKind::UnknownName
             }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use kvroute_core::decision::Choice;
 use kvroute_core::facts::RequestFacts;
+use kvroute_core::filter::HasPath;
 use kvroute_core::fleet::{Endpoint, TargetId};
 use kvroute_core::router::{self, Attempts, NoRoute, Routed};
 
@@ -75,7 +76,7 @@ impl Errand<'_> {
             let sent = Instant::now();
             let attempt = self.attempt(&exchange).await?;
             if let Attempt::Refused(_, wait) = &attempt {
-                exchange.refused(*wait);
+                exchange.refused(&self.facts.prompt.chain, *wait);
                 retry_after = retry_after.into_iter().chain(*wait).min();
             }
             if let Attempt::Failed(SendError::Lost { was_kept: true, .. }) = &attempt
@@ -91,7 +92,7 @@ impl Errand<'_> {
                 Attempt::Refused(..) if exchange.is_pinned() => None,
                 Attempt::Failed(_) | Attempt::Refused(..) => {
                     if matches!(attempt, Attempt::Failed(_)) {
-                        exchange.unreachable();
+                        exchange.unreachable(&self.facts.prompt.chain);
                     }
                     let attempts = Attempts { variant, tried: &tried };
                     self.again(attempts)
@@ -122,15 +123,25 @@ impl Errand<'_> {
     /// Decides, and takes the place.
     fn place(&self, attempts: Attempts<'_>) -> Result<Routed, NoRoute> {
         let before = Instant::now();
+        // On the OpenAI API the path is the client's own, wherever the request goes.
+        let has_client_path = self.call.api == Api::OpenAi;
         let has_path = |target: TargetId| {
             let target = self.snapshot.target(target);
-            // On the OpenAI API the path is the client's own, wherever the request goes.
-            (self.call.api == Api::OpenAi || self.path(target).is_ok())
-                && (target.keeps_sessions || !self.opens_session)
+            (has_client_path || self.path(target).is_ok()) && (target.keeps_sessions || !self.opens_session)
         };
+        let is_choosy = !has_client_path || self.opens_session;
+        let has_path: HasPath<'_> = is_choosy.then_some(&has_path);
         let moment = self.gateway.clock().moment();
-        let routed = router::route(self.endpoint(), self.facts, &has_path, attempts, moment)?;
-        self.gateway.telemetry().decided(self.endpoint(), &routed.decision, before.elapsed());
+        if tracing::enabled!(tracing::Level::TRACE) {
+            let candidates = router::explain(self.endpoint(), self.facts, has_path, attempts, moment);
+            tracing::trace!(endpoint = &*self.endpoint().name, ?candidates, "deciding");
+        }
+        let routed = router::route(self.endpoint(), self.facts, has_path, attempts, moment)?;
+        let decision = &routed.decision;
+        self.gateway.telemetry().decided(decision, before.elapsed());
+        if let Some(home) = decision.home.filter(|_| decision.reason.is_spill()) {
+            self.snapshot.target(home.target).series.replica.spilled(decision.reason);
+        }
         Ok(routed)
     }
 
@@ -146,7 +157,7 @@ impl Errand<'_> {
     /// What the client is told where no place can be had. Where no replica at all has a path for the body, that is what
     /// is wrong, and not the fleet.
     fn no_route(&self, why: &NoRoute) -> Refusal {
-        let NoRoute::NoReplica(_) = why else { return Refusal::no_route(why) };
+        let (NoRoute::NoReplica(_) | NoRoute::Unfit(_)) = why else { return Refusal::no_route(why) };
         let replicas = self.endpoint().variants.iter().flat_map(|variant| &variant.replicas);
         let mut targets = replicas.map(|replica| self.snapshot.target(replica.target)).peekable();
         if self.opens_session && targets.clone().all(|target| !target.keeps_sessions) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use kvroute_core::breaker::Failure;
 use kvroute_core::decision::Reason;
 use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
 use kvroute_core::live::Live;
@@ -17,14 +18,13 @@ use kvroute_core::router::Routed;
 use kvroute_core::routing::Strategy;
 use kvroute_wire::response::Usage;
 use kvroute_wire::sagemaker::header as names;
-use prometheus_client::metrics::histogram::Histogram;
 
 use super::observer::Seen;
 use crate::gateway::Gateway;
 use crate::keepers::Kind;
 use crate::request::call::Api;
 use crate::request::{Refusal, RefusalKind};
-use crate::telemetry::{RequestLabels, StageLabels, StrategyLabels, TokenLabels, VariantLabels};
+use crate::telemetry::Ended;
 use crate::upstream::origin::SendError;
 use crate::upstream::target::Target;
 
@@ -82,9 +82,7 @@ pub(crate) struct Exchange {
     arrived: Instant,
     idle_limit: Duration,
     last_content: Option<Instant>,
-    inter_token: Option<Histogram>,
     prompt: PromptSize,
-    chain: PrefixChain,
     usage: Option<Usage>,
     outcome: Outcome,
     code: u16,
@@ -120,14 +118,12 @@ impl Exchange {
             arrived,
             idle_limit,
             last_content: None,
-            inter_token: None,
             prompt: PromptSize {
                 tokens_estimated: facts.prompt_tokens_estimated,
                 text_bytes: facts.prompt.text_bytes,
                 available_bytes: decision.available_bytes,
                 captured_bytes: decision.captured_bytes,
             },
-            chain: facts.prompt.chain.clone(),
             usage: None,
             outcome: Outcome::ClientGone,
             code: 0,
@@ -149,18 +145,18 @@ impl Exchange {
         self.reservation.as_ref().map(Reservation::engine)
     }
 
-    /// The place could not be reached.
-    pub(crate) fn unreachable(&mut self) {
+    /// The place could not be reached, so the prompt of this chain is not there.
+    pub(crate) fn unreachable(&mut self, chain: &PrefixChain) {
         if let Some(reservation) = &self.reservation {
-            reservation.never_arrived(&self.chain);
+            reservation.never_arrived(chain);
         }
-        self.blame();
+        self.blame(Failure::Unreachable);
     }
 
-    /// The place refused for load, and perhaps said when to come back.
-    pub(crate) fn refused(&mut self, wait: Option<Duration>) {
+    /// The place refused for load, and with it the prompt of this chain, and perhaps said when to come back.
+    pub(crate) fn refused(&mut self, chain: &PrefixChain, wait: Option<Duration>) {
         let Some(reservation) = &self.reservation else { return };
-        reservation.never_arrived(&self.chain);
+        reservation.never_arrived(chain);
         reservation.engine().answered();
         if let Some(wait) = wait {
             let now_us = self.gateway.clock().moment().now_us;
@@ -170,7 +166,7 @@ impl Exchange {
 
     /// The request goes elsewhere, and its old place is free.
     pub(crate) fn retry(&mut self, target: Arc<Target>, routed: Routed) {
-        self.gateway.telemetry().retries.get_or_create(&self.target.labels).inc();
+        self.target.series.replica.retries.inc();
         let Routed { decision, reservation } = routed;
         self.target = target;
         self.reason = decision.reason;
@@ -182,12 +178,24 @@ impl Exchange {
     }
 
     /// What happened speaks against the replica.
-    fn blame(&self) {
+    fn blame(&mut self, failure: Failure) {
         let now_us = self.gateway.clock().moment().now_us;
-        if self.engine().is_some_and(|engine| engine.breaker.failed(now_us)) {
+        if self.reservation.as_mut().is_some_and(|reservation| reservation.failed(failure, now_us)) {
             let replica = &*self.target.labels.replica;
             tracing::warn!(replica, url = %self.target.url, "replica ejected: its requests fail");
         }
+    }
+
+    /// Says what became of the request; when a replica dies, not of each one.
+    fn log_failure(&self, what: &'static str, error: &dyn fmt::Display) {
+        let (replica, url, attempts) = (self.target.labels.replica.clone(), self.target.url.clone(), self.attempts);
+        let say = || tracing::warn!(replica = &*replica, %url, attempts, %error, "{what}");
+        let target = self.target.clone();
+        let say_more = move |more| {
+            let replica = &*target.labels.replica;
+            tracing::warn!(replica, url = %target.url, more, "more requests failed there");
+        };
+        self.target.series.replica.failures.happened(say, say_more);
     }
 
     /// There will be no answer. Ends the exchange; gives what the client of `api` is told.
@@ -206,10 +214,9 @@ impl Exchange {
                 (Outcome::FirstByteTimeout, RefusalKind::Timeout, format!("replica {replica} did not answer in time"))
             }
         };
-        tracing::warn!(replica = &**replica, url = %self.target.url, attempts = self.attempts, %error, "request failed");
-        if !matches!(error, SendError::Connect(_)) {
-            self.blame(); // for connections that cannot be made it has been blamed already
-        }
+        self.log_failure("request failed", error);
+        // Where no connection could be made, that has been said already, and the first word counts.
+        self.blame(Failure::Request);
         self.outcome = outcome;
         let refusal = Refusal::after_asking(kind, message);
         self.code = refusal.code(api);
@@ -224,22 +231,22 @@ impl Exchange {
         }
     }
 
-    /// Remembers which replica keeps the session that its answer opens, and forgets one that it closes.
+    /// Remembers which engine keeps the session that its answer opens, and forgets one that it closes.
     pub(crate) fn keep_session(&self, answer: &HeaderMap) {
         let id = |name: &str| answer.get(name)?.to_str().ok()?.split(';').next().map(str::trim);
         let (keepers, labels) = (self.gateway.keepers(), &self.target.labels);
         if let Some(id) = id(names::NEW_SESSION_ID) {
-            keepers.keeps(&labels.endpoint, Kind::Session, id, labels.replica.clone());
+            keepers.keeps(&labels.endpoint, Kind::Session, id, self.target.engine_id);
         }
         if let Some(id) = id(names::CLOSED_SESSION_ID) {
             keepers.forget(&labels.endpoint, Kind::Session, id);
         }
     }
 
-    /// Remembers which replica keeps an answer that later requests may go on with.
+    /// Remembers which engine keeps an answer that later requests may go on with.
     pub(crate) fn keep_response(&self, id: &str) {
         let labels = &self.target.labels;
-        self.gateway.keepers().keeps(&labels.endpoint, Kind::Response, id, labels.replica.clone());
+        self.gateway.keepers().keeps(&labels.endpoint, Kind::Response, id, self.target.engine_id);
     }
 
     /// The client gets another status than the replica gave.
@@ -252,6 +259,7 @@ impl Exchange {
     pub(crate) fn passed(&mut self, seen: Seen) {
         if seen.error {
             self.outcome = Outcome::ErrorInStream;
+            self.blame(Failure::Request);
         }
         if seen.content_events == 0 {
             return;
@@ -264,8 +272,8 @@ impl Exchange {
                 if let Some(reservation) = &mut self.reservation {
                     reservation.first_content();
                 }
-                let labels = StrategyLabels::of(&self.target.labels, self.strategy);
-                self.gateway.telemetry().ttft.get_or_create(&labels).observe((now - self.arrived).as_secs_f64());
+                let ttft = self.target.series.variant.ttft.of(self.strategy.as_str());
+                ttft.observe((now - self.arrived).as_secs_f64());
                 self.observe_gaps(gaps, 0.0);
             }
             Some(last) => {
@@ -277,14 +285,8 @@ impl Exchange {
         self.last_content = Some(now);
     }
 
-    fn observe_gaps(&mut self, count: u32, seconds: f64) {
-        if count == 0 {
-            return;
-        }
-        let (telemetry, labels) = (self.gateway.telemetry(), &self.target.labels);
-        let fresh = || telemetry.inter_token.get_or_create_owned(&VariantLabels::of(labels));
-        let histogram = self.inter_token.get_or_insert_with(fresh);
-        (0..count).for_each(|_| histogram.observe(seconds));
+    fn observe_gaps(&self, count: u32, seconds: f64) {
+        (0..count).for_each(|_| self.target.series.variant.inter_token.observe(seconds));
     }
 
     /// The answer is complete.
@@ -296,11 +298,11 @@ impl Exchange {
         // Refusals for load, and of what it was never made for, speak neither for nor against it.
         match self.code {
             429 | 501 | 503 | 505 => {}
-            500.. => self.blame(),
+            500.. => self.blame(Failure::Request),
             _ => {
                 let now_us = self.gateway.clock().moment().now_us;
-                if let Some(engine) = self.engine() {
-                    engine.breaker.succeeded(now_us);
+                if let Some(reservation) = &mut self.reservation {
+                    reservation.succeeded(now_us);
                 }
             }
         }
@@ -309,9 +311,8 @@ impl Exchange {
 
     /// The replica broke off.
     pub(crate) fn broke_off(&mut self, usage: Option<Usage>, error: &dyn fmt::Display) {
-        self.blame();
-        let replica = &*self.target.labels.replica;
-        tracing::warn!(replica, url = %self.target.url, %error, "replica broke off in the middle of its answer");
+        self.blame(Failure::Request);
+        self.log_failure("replica broke off in the middle of its answer", error);
         self.usage = usage;
         self.outcome = Outcome::BrokenOff;
         self.reservation = None;
@@ -334,7 +335,7 @@ impl Exchange {
     }
 
     fn record_tokens(&self) {
-        let labels = &self.target.labels;
+        let series = &self.target.series.variant;
         let prompt = &self.prompt;
         let reported = self.usage.and_then(|usage| usage.prompt_tokens);
         let usage = if reported.is_some() { "reported" } else { "estimated" };
@@ -343,7 +344,7 @@ impl Exchange {
             (Some(tokens), 1..) => (u128::from(tokens) * u128::from(bytes) / u128::from(prompt.text_bytes)) as u64,
             _ => tokens_of_bytes(bytes),
         };
-        self.gateway.telemetry().prompt_tokens.get_or_create(&TokenLabels::of(labels, usage)).inc_by(tokens);
+        series.prompt_tokens.of(usage).inc_by(tokens);
         let delivered = self.usage.and_then(|usage| usage.cached_tokens);
         let stages = [
             ("available", Some(tokens_of(prompt.available_bytes))),
@@ -351,7 +352,7 @@ impl Exchange {
             ("delivered", delivered),
         ];
         for (stage, tokens) in stages.into_iter().filter_map(|(stage, tokens)| Some((stage, tokens?))) {
-            self.gateway.telemetry().prefix_tokens.get_or_create(&StageLabels::of(labels, usage, stage)).inc_by(tokens);
+            series.prefix_tokens.of((usage, stage)).inc_by(tokens);
         }
     }
 }
@@ -359,17 +360,15 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.reservation = None;
-        let labels = RequestLabels {
-            endpoint: self.target.labels.endpoint.clone(),
-            variant: self.target.labels.variant.clone(),
+        let series = &self.target.series.variant;
+        let ended = Ended {
             strategy: self.strategy.as_str(),
             reason: self.reason.as_str(),
             outcome: self.outcome.as_str(),
             code: self.code,
         };
-        self.gateway.telemetry().requests.get_or_create(&labels).inc();
-        let duration = self.gateway.telemetry().duration.get_or_create_owned(&VariantLabels::of(&self.target.labels));
-        duration.observe(self.arrived.elapsed().as_secs_f64());
+        series.requests.of(ended).inc();
+        series.duration.observe(self.arrived.elapsed().as_secs_f64());
         if matches!(self.outcome, Outcome::Ok | Outcome::ErrorInStream | Outcome::BrokenOff) {
             self.record_tokens();
         }

@@ -1,4 +1,4 @@
-//! The replicas' metrics, read from the snapshot in force at each scrape.
+//! The variants' and replicas' metrics, read from the snapshot in force at each scrape.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::names::{self, Kind, Metric};
-use super::{ReplicaLabels, base_name, metric_type};
+use super::{ReplicaLabels, base_name, metric_type, series};
 use crate::clock::Clock;
 use crate::snapshot::Snapshot;
 
@@ -53,6 +53,7 @@ impl Collector for FleetCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let snapshot = self.snapshot.load();
         let now_us = self.clock.moment().now_us;
+        series::encode(&mut encoder, &snapshot)?;
         let rows: Vec<Row> = snapshot.replicas().map(|(e, v, r)| row(&snapshot, now_us, e, v, r)).collect();
         let mut gauge = |metric: Metric, value: &dyn Fn(&Row) -> Option<f64>| {
             family(&mut encoder, metric, rows.iter().filter_map(|row| Some((&row.labels, value(row)?))))
@@ -96,7 +97,7 @@ fn row(snapshot: &Snapshot, now_us: u64, endpoint: &Endpoint, variant: &Variant,
 
 /// Whether it takes requests as one that is well.
 fn is_ready(live: &Live, now_us: u64) -> bool {
-    let is_ejected = matches!(live.breaker.verdict(now_us), Verdict::Ejected { .. });
+    let is_ejected = matches!(live.breaker.standing(now_us).verdict, Verdict::Ejected { .. });
     live.duty() == Duty::Ready && live.health() == Health::Up && !is_ejected
 }
 

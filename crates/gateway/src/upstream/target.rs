@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, Response, header};
+use kvroute_core::fleet::EngineId;
 use kvroute_feeds::engine_metrics::EngineMetrics;
 use parking_lot::Mutex;
 use smallvec::smallvec;
@@ -14,7 +15,7 @@ use super::origin::{Origin, Origins, SendError};
 use super::outgoing::{Headers, Outgoing};
 
 use crate::config::{Api, Replica, ReplicaUrl};
-use crate::telemetry::ReplicaLabels;
+use crate::telemetry::{ReplicaLabels, Series};
 
 /// An address with everything that each request to it needs, made once.
 #[derive(Debug)]
@@ -27,10 +28,14 @@ pub(crate) struct Target {
     pub(crate) keeps_sessions: bool,
     /// Its place in the fleet, as metrics name it.
     pub(crate) labels: ReplicaLabels,
+    /// Where what becomes of its requests is counted.
+    pub(crate) series: Series,
     /// The replica's id, for the response header.
     pub(crate) replica: HeaderValue,
     /// Its own key, if it wants one.
     pub(crate) authorization: Option<HeaderValue>,
+    /// The engine there, as what it keeps is remembered by.
+    pub(crate) engine_id: EngineId,
     /// What the engine there last told. Shared between snapshots.
     pub(crate) engine: Arc<EngineReport>,
     /// The connections there.
@@ -57,8 +62,10 @@ impl Target {
     /// The target of a replica at `url`, which is its own or that of one of its copies.
     pub(crate) fn of_replica(
         labels: ReplicaLabels,
+        series: Series,
         replica: &Replica,
         url: &ReplicaUrl,
+        engine_id: EngineId,
         engine: Arc<EngineReport>,
         origins: &Origins,
     ) -> Self {
@@ -70,11 +77,13 @@ impl Target {
         });
         Self {
             labels,
+            series,
             url: url.clone(),
             api: replica.api,
             keeps_sessions: replica.stateful_sessions,
             replica: HeaderValue::try_from(replica.id.as_str()).expect("ids are visible ASCII"),
             authorization,
+            engine_id,
             engine,
             origin: origins.at(url, replica.http2),
         }

@@ -8,35 +8,43 @@ use http::Method;
 use kvroute_core::breaker::{EJECTION_US, FAILURES_MAX};
 
 use crate::support::{
-    Call, EVENT_STREAM, Gate, Gateway, Refusing, Reply, Upstream, completion, content, post, replicas, request, soon,
-    until, within,
+    Arrived, Call, DONE, EVENT_STREAM, Gate, Gateway, Refusing, Reply, Upstream, completion, content, post, replicas,
+    request, soon, until, within,
 };
 
 const CHAT: &str = "/v1/chat/completions";
 const IN_TURN: &str = "routing: {strategy: round_robin}\n";
 const FAILURES: usize = FAILURES_MAX as usize;
 
-/// Asks once for each failure that is needed; then the only replica is ejected.
+/// Asks two replicas in turn, of which the one at `url` fails with `status`, until that is ejected; then it is not asked.
 async fn is_ejected_by(what: &str, url: &str, status: u16) {
+    let good = Upstream::ok().await;
     let limits = "timeouts: {first_byte_ms: 30, answer_idle_ms: 30}\n";
-    let gateway = Gateway::start(&format!("{limits}replicas: [{{id: r0, url: {url}}}]")).await;
-    for i in 0..FAILURES {
-        assert_eq!(gateway.status("r0", "ejected").await, false, "{what} {i}");
-        assert_eq!(gateway.chat("hi").await.status, status, "{what}");
-        gateway.is_at_rest().await;
+    let listed = format!("replicas: [{{id: r0, url: {url}}}, {{id: r1, url: {}}}]", good.url());
+    let gateway = Gateway::start(&format!("{limits}{IN_TURN}{listed}")).await;
+    gateway.becomes("r0", "ready").await;
+    gateway.becomes("r1", "ready").await;
+    for _ in 0..3 * FAILURES {
+        let answer = gateway.chat("hi").await;
+        assert_eq!(
+            answer.status,
+            if answer.header("x-kvroute-replica") == Some("r1") { 200 } else { status },
+            "{what}: {answer:?}"
+        );
     }
+    gateway.is_at_rest().await;
     assert_eq!(gateway.status("r0", "state").await, "ejected", "{what}");
     assert_eq!(gateway.status("r0", "ejected").await, true, "{what}");
-    let answer = gateway.chat("hi").await;
-    assert_eq!((answer.status.as_u16(), &*answer.openai_error()), (503, "no_replica"), "{what}");
-    assert!(answer.text().contains("1 ejected"), "{what}: {answer:?}");
-    assert_eq!(answer.header("retry-after"), Some("1"), "{what}");
+    for _ in 0..4 {
+        assert_eq!(gateway.chat("hi").await.replica(), "r1", "{what}");
+    }
 }
 
 /// S42, S43, S49: whatever speaks against a replica counts, streams that die in the middle included.
 #[tokio::test]
 async fn failures_in_a_row_eject_whatever_they_are() {
     let begun = || Reply::chunked(EVENT_STREAM).chunk(content("one"));
+    let told = "data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\n";
     for (what, reply, status) in [
         ("an error of the server's kind", Reply::json(500, "{}"), 500),
         ("another", Reply::json(504, "{}"), 504),
@@ -44,12 +52,54 @@ async fn failures_in_a_row_eject_whatever_they_are() {
         ("no answer in time", Reply::default().never(), 504),
         ("a stream that breaks off", begun().reset(), 200),
         ("a stream that falls silent", begun().never(), 200),
+        ("an error inside a stream", begun().chunk(told).chunk(DONE).end(), 200),
     ] {
         let upstream = Upstream::always(reply).await;
         is_ejected_by(what, &upstream.url(), status).await;
         assert_eq!(upstream.count(), FAILURES, "{what}: an ejected replica is not asked");
     }
-    is_ejected_by("no connection", &Refusing::new().url(), 503).await;
+}
+
+#[tokio::test]
+async fn where_nobody_else_can_serve_a_failing_replica_does_and_one_that_cannot_be_reached_is_not_waited_for() {
+    let upstream = Upstream::always(Reply::json(500, "{}")).await;
+    let gateway = Gateway::before(&[&upstream]).await;
+    gateway.becomes("r0", "ready").await;
+    for _ in 0..3 * FAILURES {
+        assert_eq!(gateway.chat("hi").await.status, 500, "what the engine says reaches the client");
+    }
+    assert_eq!((upstream.count(), gateway.status("r0", "state").await), (3 * FAILURES, "ejected".into()));
+
+    let gateway = Gateway::start(&format!("replicas: [{{id: r0, url: {}}}]", Refusing::new().url())).await;
+    for _ in 0..FAILURES {
+        assert!(gateway.chat("hi").await.text().contains("cannot be reached"));
+    }
+    let answer = gateway.chat("hi").await;
+    assert_eq!((answer.status.as_u16(), &*answer.openai_error()), (503, "no_replica"));
+    assert!(answer.text().contains("1 ejected"), "{answer:?}");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn a_prompt_that_no_engine_can_take_leaves_the_fleet_to_everybody_else() {
+    let script = |arrived: &Arrived| match arrived.body.windows(6).any(|part| part == b"poison") {
+        true => Reply::json(500, "{}"),
+        false => Reply::json(200, "{}"),
+    };
+    let upstreams = [Upstream::start(script).await, Upstream::start(script).await, Upstream::start(script).await];
+    let gateway = Gateway::start(&format!("{IN_TURN}{}", replicas(&upstreams.each_ref()))).await;
+    for i in 0..3 {
+        gateway.becomes(&format!("r{i}"), "ready").await;
+    }
+    for _ in 0..6 * FAILURES {
+        assert_eq!(gateway.chat("poison").await.status, 500);
+    }
+    for i in 0..3 {
+        assert_eq!(gateway.status(&format!("r{i}"), "ejected").await, true);
+    }
+    for i in 0..20 {
+        assert_eq!(gateway.chat(&format!("prompt {i}")).await.status, 200);
+    }
 }
 
 #[tokio::test]
@@ -153,11 +203,11 @@ async fn a_replica_that_fails_at_once_does_not_look_idle() {
 /// S56
 #[tokio::test]
 async fn a_model_whose_replicas_are_all_ejected_is_unavailable_and_one_that_never_was_does_not_exist() {
-    let upstreams = [Upstream::always(Reply::json(500, "{}")).await, Upstream::always(Reply::json(500, "{}")).await];
-    let listed = replicas(&upstreams.each_ref());
+    let (a, b) = (Refusing::new(), Refusing::new());
+    let listed = format!("replicas: [{}, {}]", a.url(), b.url());
     let gateway = Gateway::start(&format!("{IN_TURN}endpoints:\n- name: e\n  models: [m]\n  {listed}")).await;
-    for _ in 0..2 * FAILURES {
-        assert_eq!(gateway.chat("hi").await.status, 500);
+    for _ in 0..FAILURES {
+        assert!(gateway.chat("hi").await.text().contains("cannot be reached"));
     }
     let answer = gateway.chat("hi").await;
     assert_eq!((answer.status.as_u16(), &*answer.openai_error()), (503, "no_replica"));

@@ -2,7 +2,7 @@
 
 use kvroute_core::breaker::FAILURES_MAX;
 
-use crate::support::{Answer, Gateway, Reply, Upstream, chat, get, invocations, post_with, replicas, until};
+use crate::support::{Answer, Arrived, Gateway, Reply, Upstream, chat, get, invocations, post_with, replicas, until};
 
 const OFTEN: &str = "health: {interval_ms: 15, failures: 2}\n";
 const IN_TURN: &str = "routing: {strategy: round_robin}\n";
@@ -165,4 +165,42 @@ async fn a_removed_copy_is_not_checked_any_more() {
     until("the other is checked on", async || copies[0].probes() > first + 10).await;
     // One check may have been under way.
     assert!(copies[1].probes() <= second + 1, "checked {} times after its end", copies[1].probes() - second);
+}
+
+/// Opens a session, then goes on with it.
+#[tokio::test]
+async fn a_session_that_a_copy_opened_goes_back_to_that_copy() {
+    let container = |name: &'static str| {
+        Upstream::start(move |arrived: &Arrived| {
+            let is_new = arrived.header("x-amzn-sagemaker-session-id") == Some("NEW_SESSION");
+            let opened = if is_new { format!("x-amzn-sagemaker-new-session-id: {name}\r\n") } else { String::new() };
+            Reply::raw(format!("HTTP/1.1 200 OK\r\n{opened}content-length: {}\r\n\r\n{name}", name.len()))
+        })
+    };
+    let replica = Upstream::ok().await;
+    let copies = [container("copy-0").await, container("copy-1").await, container("copy-2").await];
+    let url = |i: usize| copies[i].url();
+    let gateway = Gateway::start(&format!(
+        "{IN_TURN}endpoints:\n- name: e\n  replicas: [{{id: r0, url: {}, api: sagemaker, stateful_sessions: true}}]\n  \
+         components: [{{name: c, copies: [{{replica: r0, url: {}}}, {{replica: r0, url: {}}}, {{replica: r0, url: {}}}]}}]\n",
+        replica.url(),
+        url(0),
+        url(1),
+        url(2)
+    ))
+    .await;
+    let invoke = async |session: &str| {
+        let headers = [("x-amzn-sagemaker-inference-component", "c"), ("x-amzn-sagemaker-session-id", session)];
+        post_with(gateway.address(), &invocations("e"), &headers, chat("hi")).await
+    };
+    for _ in 0..3 {
+        let opened = invoke("NEW_SESSION").await;
+        let keeper = opened.text().to_owned();
+        assert_eq!(opened.header("x-amzn-sagemaker-new-session-id"), Some(&*keeper));
+        for _ in 0..5 {
+            let next = invoke(&keeper).await;
+            assert_eq!((next.text(), next.decision()), (&*keeper, "pinned"));
+        }
+    }
+    assert!(copies.iter().all(|copy| copy.count() == 6) && replica.count() == 0, "each opened one in its turn");
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod abilities;
 mod addresses;
 mod aliases;
 mod body_limits;
@@ -13,6 +14,7 @@ mod bytes_through;
 mod compressed;
 mod copies;
 mod disconnect_storm;
+mod discovery;
 mod draining;
 mod duty;
 mod endings;
@@ -23,6 +25,7 @@ mod http2;
 mod in_flight;
 mod kept_connections;
 mod liveness;
+mod logging;
 mod metrics_page;
 mod models;
 mod native;
@@ -33,6 +36,7 @@ mod refusals;
 mod reload;
 mod responses;
 mod retries;
+mod series;
 mod shapes;
 mod silence;
 mod streaming;

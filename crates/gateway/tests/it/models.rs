@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Gateway, Refusing, Reply, Upstream, get, post};
+use http::Method;
+
+use crate::support::{Call, Gate, Gateway, Refusing, Reply, Upstream, get, post, request, until};
 
 fn list(entries: &str) -> Reply {
     Reply::json(200, format!("{{\"object\":\"list\",\"data\":[{entries}]}}"))
@@ -55,9 +57,11 @@ async fn the_list_is_the_same_every_time_whoever_answers_first() {
     let slow = list(r#"{"id":"base","max_model_len":1},{"id":"l2","permission":[{"id":"p"}]}"#);
     let b = Upstream::in_turn([Reply::default().pause(Duration::from_millis(30)).and(slow.clone()), slow]).await;
     let refusing = Refusing::new();
-    let gateway = Gateway::start(&format!("replicas: [{}, {}, {}]", refusing.url(), a.url(), b.url())).await;
+    let settings = format!("replicas: [{}, {}, {}]", refusing.url(), a.url(), b.url());
+    let gateway = Gateway::start(&settings).await;
     let first = get(gateway.address(), "/v1/models").await;
     for _ in 0..20 {
+        gateway.apply(&settings); // what was told before is not told again
         assert_eq!(get(gateway.address(), "/v1/models").await.text(), first.text());
     }
     let models = first.json();
@@ -93,6 +97,42 @@ async fn where_nobody_can_tell_the_models_that_is_said_in_place_of_an_empty_list
     let empty = Upstream::always(list("")).await;
     let gateway = Gateway::start(&format!("replicas: [{}]", empty.url())).await;
     assert!(ids(&gateway).await.is_empty());
+}
+
+#[tokio::test]
+async fn whoever_asks_at_the_same_time_or_shortly_after_shares_one_list() {
+    let gate = Gate::new();
+    let upstream = Upstream::always(list(r#"{"id":"m"}"#).after(&gate)).await;
+    let gateway = Gateway::before(&[&upstream]).await;
+    let call = async || Call::start(gateway.address(), request(Method::GET, "/v1/models", &[], "")).await;
+    let first = call().await;
+    upstream.has_got(1).await;
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        others.push(call().await);
+    }
+    // One that leaves hands its task to the next.
+    first.leave().await;
+    upstream.has_got(2).await;
+    gate.open();
+    for other in others {
+        assert_eq!(other.answer().await.json()["data"][0]["id"], "m");
+    }
+    assert_eq!(upstream.count(), 2);
+    until("it is asked anew", async || {
+        ids(&gateway).await;
+        upstream.count() == 3
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replica_that_gets_no_requests_is_not_asked_for_its_models_either() {
+    let (a, b) = (Upstream::always(list(r#"{"id":"a"}"#)).await, Upstream::always(list(r#"{"id":"b"}"#)).await);
+    let gateway = Gateway::before(&[&a, &b]).await;
+    gateway.admin("r0/drain").await;
+    assert_eq!(ids(&gateway).await, ["b"]);
+    assert_eq!(a.count(), 0);
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::super::model::{ENDPOINT_NAME_DEFAULT, Endpoint, Routing, VARIANT_NAME_DEFAULT, Variant};
+use kvroute_core::abilities::Role;
+
+use super::super::model::{ENDPOINT_NAME_DEFAULT, Endpoint, Replica, Routing, VARIANT_NAME_DEFAULT, Variant};
 use super::super::report::{Report, Span, quote};
 use super::super::yaml::{Node, Value};
 use super::Context;
@@ -57,6 +59,7 @@ impl Endpoints {
         let mut components = Components::new(&variants, &roster);
         let listed = fields.get("components").map(|node| components.components(node, context)).unwrap_or_default();
         let adapters = fields.get("adapters").map(|node| components.adapters(node, context)).unwrap_or_default();
+        let discover_models = fields.boolean("discover_models", false, context.report);
         fields.finish(context.report);
         warn_unused(routing_node, variants.iter().any(|v| v.routing.uses_prefix()), context.report);
         Some(Endpoint {
@@ -69,6 +72,7 @@ impl Endpoints {
             variants,
             components: listed,
             adapters,
+            discover_models,
         })
     }
 
@@ -109,6 +113,7 @@ pub(super) fn short_form(node: &Node, routing: &Routing, context: &mut Context<'
         variants: vec![only_variant(node, routing, &mut Roster::new(), context)],
         components: Vec::new(),
         adapters: Vec::new(),
+        discover_models: false,
     }
 }
 
@@ -116,6 +121,7 @@ fn only_variant(node: &Node, routing: &Routing, roster: &mut Roster, context: &m
     let replicas = replicas(node, VARIANT_NAME_DEFAULT, roster, context);
     let variant = Variant { name: VARIANT_NAME_DEFAULT.to_owned(), weight: 1.0, routing: routing.clone(), replicas };
     warn_single(&variant, node, context.report);
+    warn_roles(&variant, node, context.report);
     variant
 }
 
@@ -186,8 +192,18 @@ fn variant(
     }
     if let Some(node) = replicas_node {
         warn_single(&variant, node, context.report);
+        warn_roles(&variant, node, context.report);
     }
     Some(variant)
+}
+
+/// A request is not divided among replicas, so one that does a part of the work gets none.
+fn warn_roles(variant: &Variant, replicas: &Node, report: &mut Report<'_>) {
+    let does_all = |replica: &Replica| replica.abilities.role == Role::Both;
+    if !variant.replicas.is_empty() && !variant.replicas.iter().any(does_all) {
+        let message = format!("no replica of variant {} does all of the work", quote(&variant.name));
+        report.warn(replicas.span, message, "only replicas with `role: both` get requests");
+    }
 }
 
 /// Prefix routing chooses among replicas; with one there is nothing to choose.

@@ -13,6 +13,7 @@
 //! | `names` | rules for names, and that they are unique |
 //! | `fields`, `suggest` | the combinators |
 
+mod abilities;
 mod alias;
 mod component;
 mod cors;

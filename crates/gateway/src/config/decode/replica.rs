@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use kvroute_core::abilities::Abilities;
+
 use super::super::model::{Api, Replica};
 use super::super::replica_url::ReplicaUrl;
 use super::super::report::{Report, quote};
 use super::super::secret::{self, Secret};
 use super::super::yaml::{Node, Value};
 use super::Context;
+use super::abilities::abilities;
 use super::fields::{Fields, list, number, text, wrong_type};
 use super::names::{Names, is_free_text, replica_id};
 use super::routing::choice;
@@ -92,6 +95,7 @@ fn replica(node: &Node, context: &mut Context<'_, '_>) -> Option<Replica> {
             stateful_sessions: false,
             api_key: None,
             labels,
+            abilities: Abilities::default(),
         });
     }
     let mut fields = Fields::of_either(node, "replica", "a url or a mapping", context.report)?;
@@ -110,6 +114,7 @@ fn replica(node: &Node, context: &mut Context<'_, '_>) -> Option<Replica> {
     let stateful_sessions = fields.boolean("stateful_sessions", false, context.report);
     let api_key = fields.get("api_key").and_then(|node| api_key(node, context));
     let labels = fields.get("labels").map(|node| labels(node, context.report)).unwrap_or_default();
+    let abilities = abilities(&mut fields, context.report);
     fields.finish(context.report);
     let url = url?;
     Some(Replica {
@@ -121,6 +126,7 @@ fn replica(node: &Node, context: &mut Context<'_, '_>) -> Option<Replica> {
         stateful_sessions,
         api_key,
         labels,
+        abilities,
     })
 }
 

@@ -1,6 +1,6 @@
 //! "did you mean": the nearest known name to a misspelt one; and where a key belongs that stands elsewhere.
 
-use super::super::report::Report;
+use super::super::report::{Report, quote};
 
 /// Longest name for which a suggestion is looked for; the distance takes time that grows with the square of it.
 const NAME_BYTES_MAX: usize = 64;
@@ -8,7 +8,7 @@ const NAME_BYTES_MAX: usize = 64;
 const CANDIDATES_MAX: usize = 1_000;
 
 /// Keys that belong to one place only, with that place. A test holds that all of them are there.
-const PLACES: [(&str, &[&str]); 9] = [
+const PLACES: [(&str, &[&str]); 10] = [
     ("`routing`", &["strategy", "prefix_length", "concurrency_threshold", "native_prefix_source"]),
     ("`routing` of the top or of an endpoint", &["tenant_header", "session_header"]),
     (
@@ -37,12 +37,25 @@ const PLACES: [(&str, &[&str]); 9] = [
         ],
     ),
     ("`health`", &["failures", "successes"]),
+    ("`replica_tls`", &["ca_file"]),
     ("`cors`", &["allowed_origins", "allowed_headers", "max_age_s"]),
     (
         "an endpoint",
-        &["models", "aliases", "forward_authorization", "decompress_requests", "variants", "components", "adapters"],
+        &[
+            "models",
+            "aliases",
+            "forward_authorization",
+            "decompress_requests",
+            "variants",
+            "components",
+            "adapters",
+            "discover_models",
+        ],
     ),
-    ("a replica", &["api", "api_key", "stateful_sessions", "labels"]),
+    (
+        "a replica",
+        &["http2", "api", "api_key", "stateful_sessions", "role", "modalities", "context_tokens_max", "labels"],
+    ),
     (
         "the top level",
         &[
@@ -83,7 +96,7 @@ pub(super) fn did_you_mean<'a>(
         .map(|candidate| (strsim::osa_distance(&wanted, &folded(candidate)), candidate))
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| format!("did you mean \"{candidate}\"?"))
+        .map(|(_, candidate)| format!("did you mean {}?", quote(candidate)))
 }
 
 fn folded(name: &str) -> String {
@@ -105,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_near_name_is_suggested_and_a_far_one_is_not() {
-        let known = ["prefix_length", "strategy", "api", "api_key"];
+        let known = ["prefix_length", "strategy", "api", "api_key", "tab\tname"];
         for (name, expected) in [
             ("prefix_lenght", Some("prefix_length")),
             ("Prefix-Length", Some("prefix_length")),
@@ -114,6 +127,7 @@ mod tests {
             ("ap", Some("api")),
             ("weight", None),
             ("", None),
+            ("tab_name", Some("tab name")), // shown without what a terminal would obey
         ] {
             let expected = expected.map(|known| format!("did you mean \"{known}\"?"));
             assert_eq!(did_you_mean(name, known.into_iter(), &Report::new("", "")), expected, "{name}");

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use kvroute_core::abilities::{Abilities, Modalities, Role};
 use kvroute_core::routing::{NativePrefixSource, Strategy};
 
 use super::super::{Api, Config, Copy, Cors, EXAMPLE, Health, Limits, Routing, Scrape, Secret, Severity, Timeouts};
@@ -113,6 +114,7 @@ fn every_setting_reaches_the_model() {
     assert_eq!((first.aliases["gpt-4o"].as_str(), first.aliases["best"].as_str()), ("m-1", "m-2"));
     assert!(first.forward_authorization && !second.forward_authorization);
     assert!(first.decompress_requests && !second.decompress_requests);
+    assert!(first.discover_models && !second.discover_models);
 
     let canary = &first.variants[1];
     assert_eq!((canary.name.as_str(), canary.weight), ("canary", 0.25));
@@ -135,6 +137,9 @@ fn every_setting_reaches_the_model() {
     assert_eq!(replica.api_key.as_ref().map(Secret::expose), Some("sk-from-env"));
     assert_eq!(replica.labels["zone"], "a");
     assert_eq!(replica.labels["rack"], "012", "a label is text as written");
+    let modalities = Modalities { image: false, audio: true };
+    assert_eq!(replica.abilities, Abilities { role: Role::Decode, modalities, context_tokens_max: Some(4096) });
+    assert_eq!(canary.replicas[1].abilities, Abilities::default());
 
     let [bound, free] = &first.components[..] else { panic!("{first:?}") };
     assert_eq!(bound.variant.as_deref(), Some("canary"));
@@ -227,14 +232,14 @@ fn what_has_no_effect_is_a_warning_and_not_an_error() {
 fn the_summary_names_the_fleet_and_no_secret() {
     let expected = "\
 listen [::]:1, admin 127.0.0.1:2
-endpoint first: m-1, m-2
+endpoint first: m-1, m-2, and the adapters that replicas list
   alias best: m-2
   alias gpt-4o: m-1
   variant main: weight 1, 2 replicas, prefix_aware (prefix_length 2048, concurrency_threshold 7)
     replica a-1: http://a:8000, openai
     replica a-2: http://a:8001, openai
   variant canary: weight 0.25, 2 replicas, session (concurrency_threshold 7)
-    replica c-1: http://[fd00::1]:8000/engine, sagemaker, weight 2.5, with api key, rack=012, zone=a
+    replica c-1: http://[fd00::1]:8000/engine, sagemaker, weight 2.5, with api key, decode only, reads text and audio, 4096 tokens of context, rack=012, zone=a
     replica c-2:80: http://c-2:80, openai
   component bound of variant canary: 2 copies on c-1, c-1
   component free: 3 copies on a-1, a-2, a-2
