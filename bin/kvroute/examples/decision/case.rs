@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use kvroute_core::facts::RequestFacts;
 use kvroute_core::fleet::Endpoint;
 use kvroute_core::prompt::Settings;
@@ -28,8 +28,8 @@ pub(crate) struct Case {
 }
 
 enum Work {
-    /// Scan, key and choice, for each of these bodies in turn.
-    Bodies(Vec<String>),
+    /// Scan, key and choice, for each of these bodies in turn. With `prompt_only` the tenant is in a header.
+    Bodies { bodies: Vec<String>, prompt_only: bool },
     /// The choice for each of these requests in turn.
     Choices(Vec<RequestFacts>),
 }
@@ -37,12 +37,15 @@ enum Work {
 impl Case {
     pub(crate) fn named(name: &str) -> Result<Self> {
         let settings = fleet::settings();
-        let bodies = |make: fn(u64) -> String| Work::Bodies((0..BEGINNINGS).map(make).collect());
+        let searched = |bodies| Work::Bodies { bodies, prompt_only: false };
+        let with_tenant = |bodies| Work::Bodies { bodies, prompt_only: true };
+        let small = || (0..BEGINNINGS).map(|beginning| chat(beginning, 32 << 10)).collect();
         let (replicas, work) = match name {
-            "chat_32k" => (4, bodies(|beginning| chat(beginning, 32 << 10))),
-            "chat_6m" => (4, Work::Bodies(vec![chat(0, 6 << 20)])),
-            "text_6m" => (4, Work::Bodies(vec![with_cache_key_last(&chat(0, 6 << 20))])),
-            "structure_6m" => (4, Work::Bodies(vec![with_cache_key_last(&tools(6 << 20))])),
+            "chat_32k" => (4, searched(small())),
+            "tenant_32k" => (4, with_tenant(small())),
+            "tenant_6m" => (4, with_tenant(vec![chat(0, 6 << 20)])),
+            "text_6m" => (4, searched(vec![with_cache_key_last(&chat(0, 6 << 20))])),
+            "structure_6m" => (4, searched(vec![with_cache_key_last(&tools(6 << 20))])),
             "choose_10" => (10, choices(&settings)?),
             "choose_1000" => (1000, choices(&settings)?),
             _ => bail!("there is no case {name}"),
@@ -53,7 +56,7 @@ impl Case {
     /// Bytes of its first body; none where only choices are made.
     pub(crate) fn body_bytes(&self) -> usize {
         match &self.work {
-            Work::Bodies(bodies) => bodies[0].len(),
+            Work::Bodies { bodies, .. } => bodies[0].len(),
             Work::Choices(_) => 0,
         }
     }
@@ -61,9 +64,9 @@ impl Case {
     /// Does it once. The place is given back at once.
     pub(crate) fn run(&self, turn: u64) -> Result<()> {
         let reservation = match &self.work {
-            Work::Bodies(bodies) => {
+            Work::Bodies { bodies, prompt_only } => {
                 let body = &bodies[turn as usize % bodies.len()];
-                fleet::choose(&self.fleet, &facts(body, &self.settings)?, turn)?
+                fleet::choose(&self.fleet, &facts(body, &self.settings, *prompt_only)?, turn)?
             }
             Work::Choices(requests) => fleet::choose(&self.fleet, &requests[turn as usize % requests.len()], turn)?,
         };
@@ -72,20 +75,20 @@ impl Case {
     }
 }
 
-/// Scans a body like the gateway; the tenant is from a header.
-fn facts(body: &str, settings: &Settings) -> Result<RequestFacts> {
-    let mut scanner = BodyScanner::new(Dialect::Chat, settings, Wants::default());
+/// Scans a body like the gateway. With the tenant in a header and one endpoint for any model, nothing after the prompt
+/// makes a difference; else all of it must be searched.
+fn facts(body: &str, settings: &Settings, prompt_only: bool) -> Result<RequestFacts> {
+    let mut scanner = BodyScanner::new(Dialect::Chat, settings, Wants { prompt_only, ..Wants::default() });
     for piece in body.as_bytes().chunks(PIECE_BYTES) {
         scanner.feed(piece);
     }
     let Scanned { scan, prompt, .. } = scanner.finish();
     ensure!(scan.outcome == Outcome::Complete, "the body is {:?}", scan.outcome);
-    let model = scan.fields.model.context("the body has a model")?;
-    Ok(fleet::facts(model, prompt, settings))
+    Ok(fleet::facts(scan.fields.model, prompt, settings))
 }
 
 fn choices(settings: &Settings) -> Result<Work> {
-    let requests = (0..BEGINNINGS).map(|beginning| facts(&chat(beginning, 32 << 10), settings));
+    let requests = (0..BEGINNINGS).map(|beginning| facts(&chat(beginning, 32 << 10), settings, false));
     Ok(Work::Choices(requests.collect::<Result<_>>()?))
 }
 

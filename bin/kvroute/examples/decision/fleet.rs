@@ -37,9 +37,9 @@ pub(crate) fn endpoint(replicas: usize) -> Endpoint {
 }
 
 /// The facts of a request with this prompt.
-pub(crate) fn facts(model: String, prompt: Prompt, settings: &Settings) -> RequestFacts {
+pub(crate) fn facts(model: Option<String>, prompt: Prompt, settings: &Settings) -> RequestFacts {
     let mut facts = RequestFacts {
-        model: Some(model),
+        model,
         tenant: Some(hash::bytes(b"somebody", settings.seed)),
         prompt_tokens_estimated: tokens_of_bytes(prompt.text_bytes),
         prefix_keys: [prompt.key(PREFIX_LENGTH)].into_iter().collect(),

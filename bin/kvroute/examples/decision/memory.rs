@@ -23,7 +23,7 @@ pub(crate) fn resident_bytes(counts: &[u64]) -> Result<Vec<u64>> {
             let mut hasher = PromptHasher::new(settings.clone());
             hasher.segment(b"user");
             hasher.text(&text);
-            let facts = fleet::facts(String::from("m"), hasher.finish(), &settings);
+            let facts = fleet::facts(Some("m".to_owned()), hasher.finish(), &settings);
             drop(fleet::choose(&endpoint, &facts, request)?);
         }
         done = count;

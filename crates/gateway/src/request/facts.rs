@@ -4,7 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use kvroute_core::abilities::Demands;
 use kvroute_core::facts::{RequestFacts, tokens_of_bytes};
 use kvroute_core::hash;
-use kvroute_core::routing::NativePrefixSource;
+use kvroute_core::routing::{NativePrefixSource, Strategy};
+use kvroute_wire::request::Dialect;
 
 use super::call::{Api, Inference};
 use super::headers::Params;
@@ -67,6 +68,26 @@ pub(crate) fn of(
         facts.demands = Demands { modalities: facts.demands.modalities, ..Demands::default() };
     }
     facts
+}
+
+/// Whether members that may stand after a long prompt can make a difference to where the request goes. Where they cannot,
+/// its body is not read to the end, but for its bytes. A `cache_salt` that is missed there costs no more than a wrong
+/// belief about what a replica holds.
+pub(crate) fn need_all(snapshot: &Snapshot, call: &Inference, headers: &HeaderMap) -> bool {
+    let endpoints = &snapshot.config.endpoints;
+    let index = match &call.endpoint {
+        Some(name) => snapshot.fleet.endpoint(name),
+        None => (endpoints.len() == 1 && endpoints[0].models.is_empty()).then_some(0),
+    };
+    let Some(endpoint) = index.map(|index| snapshot.endpoint_config(index)) else { return true };
+    let model_matters = !endpoint.aliases.is_empty() || !endpoint.adapters.is_empty() || endpoint.discover_models;
+    let uses = |strategy| endpoint.variants.iter().any(|variant| variant.routing.strategy == strategy);
+    let lacks = |name| header(headers, name).is_none();
+    // What stands in for these headers is `prompt_cache_key`.
+    let tenant_matters = uses(Strategy::PrefixAware) && lacks(&endpoint.routing.tenant_header);
+    let session_matters = uses(Strategy::Session) && lacks(&endpoint.routing.session_header);
+    let is_gone_on_with = call.dialect() == Dialect::Responses;
+    model_matters || tenant_matters || session_matters || is_gone_on_with || snapshot.demands_matter
 }
 
 /// What `prefix_aware` hashes at a variant.

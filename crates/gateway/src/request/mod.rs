@@ -116,7 +116,8 @@ async fn infer(
     arrived: Instant,
 ) -> Result<Response<ResponseBody>, Refusal> {
     // Read first: a refusal before it would close on a client that is still sending.
-    let mut received = read::body(&head.headers, body, call.dialect(), (gateway, snapshot)).await?;
+    let prompt_only = !facts::need_all(snapshot, &call, &head.headers);
+    let mut received = read::body(&head.headers, body, call.dialect(), prompt_only, (gateway, snapshot)).await?;
     let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
     let endpoint = snapshot.endpoint_config(index);

@@ -155,6 +155,7 @@ impl<'s> Reading<'s> {
         headers: &HeaderMap,
         body: &Incoming,
         dialect: Dialect,
+        prompt_only: bool,
         (gateway, snapshot): (&Gateway, &'s Snapshot),
     ) -> Result<Self, Refusal> {
         let limits = &snapshot.config.limits;
@@ -165,7 +166,8 @@ impl<'s> Reading<'s> {
         {
             return Err(Refusal::bodies_too_large());
         }
-        let wants = Wants { key_skip_lines: &snapshot.config.key_skip_lines, size: snapshot.demands_matter };
+        let key_skip_lines = &snapshot.config.key_skip_lines;
+        let wants = Wants { key_skip_lines, size: snapshot.demands_matter, prompt_only };
         let scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt, wants));
         Ok(Self { limits, scanner, unpacker, pieces: Pieces::default(), held })
     }
@@ -211,11 +213,12 @@ impl<'s> Reading<'s> {
     }
 }
 
-/// Reads the whole body.
+/// Reads the whole body. `prompt_only` says that members after the prompt make no difference.
 pub(crate) async fn body(
     headers: &HeaderMap,
     mut body: Incoming,
     dialect: Dialect,
+    prompt_only: bool,
     (gateway, snapshot): (&Gateway, &Snapshot),
 ) -> Result<Received, Refusal> {
     let bytes_max = snapshot.config.limits.body_bytes_max as u64;
@@ -226,7 +229,7 @@ pub(crate) async fn body(
         }
         return Err(Refusal::body_too_large(bytes_max));
     }
-    let mut reading = match Reading::start(headers, &body, dialect, (gateway, snapshot)) {
+    let mut reading = match Reading::start(headers, &body, dialect, prompt_only, (gateway, snapshot)) {
         Ok(reading) => reading,
         Err(refusal) => {
             discard(body);

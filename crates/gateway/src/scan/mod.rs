@@ -21,6 +21,8 @@ pub struct Wants<'s> {
     pub key_skip_lines: &'s [String],
     /// The prompt is read to its end, to tell its size.
     pub size: bool,
+    /// Members after the prompt make no difference, so a long body is not read to its end. Only without a size.
+    pub prompt_only: bool,
 }
 
 /// What was found in a body. Where the scan's outcome is a fault, the prompt may be any part of the true one.
@@ -39,9 +41,9 @@ pub struct Scanned {
 impl<'s> BodyScanner<'s> {
     /// A scanner at the beginning of a body that was sent to the API of `dialect`.
     pub fn new(dialect: Dialect, settings: &Settings, wants: Wants<'s>) -> Self {
-        let Wants { key_skip_lines, size } = wants;
+        let Wants { key_skip_lines, size, prompt_only } = wants;
         // What waits for a system text that comes last is worth no more room than the hasher takes.
-        let limits = Limits { waiting_bytes_max: settings.bytes_max(), ..Limits::default() };
+        let limits = Limits { waiting_bytes_max: settings.bytes_max(), prompt_only, ..Limits::default() };
         let keys = (!key_skip_lines.is_empty()).then(|| Box::new(KeyText::new(key_skip_lines, settings)));
         let size = size.then(Size::default);
         let sink = HashingSink { hasher: Box::new(PromptHasher::new(settings.clone())), keys, size };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Gateway, Upstream, post, replicas};
+use crate::support::{Answer, Gateway, Upstream, post, post_with, replicas};
 
 async fn complete(gateway: &Gateway, body: Value) -> Answer {
     let answer = post(gateway.address(), "/v1/completions", body.to_string()).await;
@@ -114,4 +114,28 @@ async fn prompts_of_token_ids_have_homes() {
     for empty in [json!([]), json!(""), json!([[]])] {
         assert_eq!(complete(&gateway, json!({"prompt": empty})).await.decision(), "no_prefix", "{empty}");
     }
+}
+
+#[tokio::test]
+async fn what_stands_after_a_long_prompt_counts_where_it_can_make_a_difference() {
+    let upstreams = upstreams::<4>().await;
+    let gateway = Gateway::before(&upstreams.iter().collect::<Vec<_>>()).await;
+    let text = "The same beginning. ".repeat(5_000);
+    let body = |end: &str| format!(r#"{{"messages":[{{"role":"user","content":"{text}"}}],{end}}}"#);
+    let homes = async |tenant: Option<&'static str>| {
+        let mut homes = BTreeSet::new();
+        for i in 0..12 {
+            let mut headers = vec![("content-type", "application/json")];
+            headers.extend(tenant.map(|tenant| ("x-amzn-sagemaker-prefix-aware-id", tenant)));
+            let sent = body(&format!(r#""model":"m","prompt_cache_key":"{i}""#));
+            let answer = post_with(gateway.address(), "/v1/chat/completions", &headers, sent.clone()).await;
+            assert_eq!(answer.status, 200);
+            let got = upstreams.iter().flat_map(Upstream::requests).any(|arrived| arrived.body == sent);
+            assert!(got, "it arrives to its last byte");
+            homes.insert(answer.replica().to_owned());
+        }
+        homes.len()
+    };
+    assert_eq!(homes(Some("a")).await, 1, "the header names the tenant");
+    assert!(homes(None).await > 1, "the key in the body does");
 }

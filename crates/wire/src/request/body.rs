@@ -81,6 +81,7 @@ enum Reading {
 #[derive(Debug)]
 pub(super) struct Body<S> {
     dialect: Dialect,
+    prompt_only: bool,
     text: TextFlow<S>,
     fields: FieldReader,
     /// The member that the prompt, but for its system text, was found in.
@@ -104,6 +105,7 @@ impl<S: PromptSink> Body<S> {
     pub(super) fn new(dialect: Dialect, sink: S, limits: Limits) -> Self {
         Self {
             dialect,
+            prompt_only: limits.prompt_only,
             text: TextFlow::new(sink, limits, dialect.has_system_member()),
             fields: FieldReader::default(),
             source: None,
@@ -117,6 +119,22 @@ impl<S: PromptSink> Body<S> {
             content_seen: false,
             part_text_seen: false,
             ids_run: false,
+        }
+    }
+
+    pub(super) fn is_prompt_only(&self) -> bool {
+        self.prompt_only
+    }
+
+    /// Nothing that follows is wanted, whatever it is. What an `input` is may show after it, where the path says nothing.
+    pub(super) fn has_enough(&self) -> bool {
+        self.prompt_only && self.text.sink().is_full() && matches!(self.source, Some(source) if source != Source::Input)
+    }
+
+    /// The rest is not looked at.
+    pub(super) fn leave(&mut self) {
+        if self.text.is_open() {
+            self.text.end();
         }
     }
 
@@ -156,6 +174,10 @@ impl<S: PromptSink> Body<S> {
     }
 
     fn top(&mut self, member: Member, kind: Kind) -> Want {
+        if self.has_enough() {
+            // Not to be found in one cut and missed in another.
+            return Want::Skip;
+        }
         self.fields.reset(member);
         match self.dialect.source(member) {
             Some(Source::System) => return self.system(kind),

@@ -30,7 +30,8 @@
 //!   makes the outcome [`Outcome::Ambiguous`].
 //! - A malformed body is the engine's business. The scan always gives what was found before; the outcome says whether
 //!   it can be trusted.
-//! - Once the sink is full, text is passed over unread and so unchecked, and its bytes no longer affect the outcome.
+//! - Once the sink is full, text is passed over unread and so unchecked, and its bytes no longer affect the outcome. With
+//!   [`Limits::prompt_only`] all else is too, so a body costs no more than its beginning.
 
 mod body;
 mod dialect;
@@ -50,6 +51,9 @@ use body::Body;
 
 /// Bytes of a role that are told to the sink; a longer role is cut.
 pub const ROLE_BYTES_MAX: usize = 64;
+
+/// Where only the prompt is wanted, this much is looked at before it is asked whether there was enough.
+const STRIDE_BYTES: usize = 8 * 1024;
 
 /// Follows each string of media. It cannot occur in UTF-8, so ["ab", "c"] differs from ["a", "bc"].
 pub const MEDIA_END: u8 = 0xFF;
@@ -89,11 +93,14 @@ pub struct Limits {
     /// Bytes of a conversation that wait for a system text that stands after it. Where more comes, it is passed over as
     /// if the sink were full, so nothing is lost by a limit of what the sink takes until it is.
     pub waiting_bytes_max: usize,
+    /// Once the sink is full nothing more is looked at: members that stand after the prompt are not found, and whatever is
+    /// wrong there is not noticed.
+    pub prompt_only: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { held_bytes_max: 256 * 1024, waiting_bytes_max: 1024 * 1024 }
+        Self { held_bytes_max: 256 * 1024, waiting_bytes_max: 1024 * 1024, prompt_only: false }
     }
 }
 
@@ -169,8 +176,14 @@ impl<S: PromptSink> RequestScanner<S> {
 
     /// Takes the next bytes of the body, cut anywhere.
     pub fn feed(&mut self, chunk: &[u8]) {
-        // The lexer keeps its error, and `finish` turns it into the outcome.
-        let _ = self.lexer.feed(chunk, &mut self.body);
+        let stride = if self.body.is_prompt_only() { STRIDE_BYTES } else { chunk.len().max(1) };
+        for part in chunk.chunks(stride) {
+            if self.body.has_enough() {
+                return;
+            }
+            // The lexer keeps its error, and `finish` turns it into the outcome.
+            let _ = self.lexer.feed(part, &mut self.body);
+        }
     }
 
     /// The sink as fed so far.
@@ -180,7 +193,13 @@ impl<S: PromptSink> RequestScanner<S> {
 
     /// Ends the scan; gives the sink back.
     pub fn finish(mut self) -> (Scan, S) {
-        let end = self.lexer.finish(&mut self.body);
+        let end = match self.body.has_enough() {
+            true => {
+                self.body.leave();
+                Ok(())
+            }
+            false => self.lexer.finish(&mut self.body),
+        };
         let (mut scan, sink) = self.body.into_scan();
         if let Err(error) = end {
             scan.outcome = match error.kind {

@@ -384,6 +384,26 @@ proptest! {
     }
 
     #[test]
+    fn where_only_the_prompt_is_wanted_what_follows_a_full_sink_is_not_looked_at_in_any_cut(
+        (dialect, body) in any_body(),
+        style in 0u8..8,
+        sizes in any_sizes(),
+        text_bytes_max in 1usize..60,
+    ) {
+        let written = body.written(style);
+        let limits = Limits { prompt_only: true, ..Limits::default() };
+        let (all, wanted) = scan_as(dialect, written.as_bytes(), &sizes, text_bytes_max, Limits::default());
+        let (whole, _) = scan_as(dialect, written.as_bytes(), &[], text_bytes_max, limits);
+        let (cut, found) = scan_as(dialect, written.as_bytes(), &sizes, text_bytes_max, limits);
+        prop_assert_eq!(&whole, &cut);
+        // A second prompt could follow, which would have made it ambiguous.
+        prop_assert_eq!((cut.shape, cut.outcome), (all.shape, Outcome::Complete));
+        prop_assert_eq!(found, wanted);
+        let named = |scan: &Scan| scan.fields.model.clone();
+        prop_assert!(named(&cut).is_none() || named(&cut) == named(&all));
+    }
+
+    #[test]
     fn no_bytes_panic_and_cutting_makes_no_difference(
         (dialect, body) in any_body(),
         style in 0u8..8,
