@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use super::gathered::Gathered;
 use super::number::Number;
 use super::skip::Skip;
 use super::stack::Stack;
-use super::string::{Gathered, Piece, StringReader};
+use super::string::{Piece, Stop, StringReader};
 use super::{Error, ErrorKind, Kind, NAME_BYTES_MAX, Scalar, Visitor, Want};
 
 /// What the lexer is in the middle of.
@@ -53,7 +54,7 @@ pub struct Lexer {
     string: StringReader,
     number: Number,
     name: Vec<u8>,
-    gathered: Vec<u8>,
+    gathered: Gathered,
     offset: u64,
 }
 
@@ -73,7 +74,7 @@ impl Lexer {
             string: StringReader::default(),
             number: Number::default(),
             name: Vec::new(),
-            gathered: Vec::new(),
+            gathered: Gathered::default(),
             offset: 0,
         }
     }
@@ -256,15 +257,15 @@ impl Lexer {
     }
 
     fn text<V: Visitor>(&mut self, chunk: &[u8], at: usize, visitor: &mut V) -> Result<usize, Fault> {
-        let (gathered, at) = self.string.gather(chunk, at, &mut self.gathered)?;
-        let flow = match gathered {
-            Gathered::ChunkEnd => ControlFlow::Continue(()),
-            Gathered::Enough => self.flush(visitor),
-            Gathered::Run(run) => match self.flush(visitor) {
+        let (stop, at) = self.string.gather(chunk, at, &mut self.gathered)?;
+        let flow = match stop {
+            Stop::ChunkEnd => ControlFlow::Continue(()),
+            Stop::Enough => self.flush(visitor),
+            Stop::Run(run) => match self.flush(visitor) {
                 ControlFlow::Continue(()) => visitor.text(run),
                 enough => enough,
             },
-            Gathered::End => {
+            Stop::End => {
                 // The string is over, so a visitor that has enough has nothing left to skip.
                 let _ = self.flush(visitor);
                 self.value_done(at, visitor);
@@ -283,7 +284,7 @@ impl Lexer {
         if self.gathered.is_empty() {
             return ControlFlow::Continue(());
         }
-        let flow = visitor.text(&self.gathered);
+        let flow = visitor.text(self.gathered.bytes());
         self.gathered.clear();
         flow
     }

@@ -2,6 +2,7 @@
 
 use memchr::memchr;
 
+use super::block::{BLOCK_BYTES, quotes};
 use super::lexer::{Fault, Lexer, State};
 use super::stack::Stack;
 use super::{ErrorKind, Visitor};
@@ -46,8 +47,8 @@ impl Skip {
 
 /// Where the string that `chunk[at..]` is inside of goes on after `chunk`, or the position after its closing quote.
 ///
-/// Only quotes are looked for: text has an escape every few dozen bytes, and hardly any is an escaped quote. Each byte
-/// is looked at once more at most, as one of the backslashes before a quote.
+/// Only quotes are looked for, from the first one on by blocks as long as there are some in each: code and JSON have one
+/// every few dozen bytes. Each byte is looked at once more at most, as one of the backslashes before a quote.
 fn string_end(chunk: &[u8], mut at: usize, escaped: bool) -> Result<usize, bool> {
     if escaped {
         at += 1;
@@ -63,6 +64,18 @@ fn string_end(chunk: &[u8], mut at: usize, escaped: bool) -> Result<usize, bool>
             return Ok(quote + 1);
         }
         at = quote + 1;
+        let mut block = at;
+        while let Some(mut found) = quotes(chunk, block).filter(|found| *found != 0) {
+            while found != 0 {
+                let quote = block + found.trailing_zeros() as usize;
+                if !ends_in_escape(at, quote) {
+                    return Ok(quote + 1);
+                }
+                at = quote + 1;
+                found &= found - 1;
+            }
+            block += BLOCK_BYTES;
+        }
     }
     Err(at > chunk.len() || ends_in_escape(at, chunk.len()))
 }

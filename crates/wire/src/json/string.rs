@@ -2,13 +2,16 @@
 //!
 //! There are two ways through a string. [`StringReader::next`] takes one run or one escape at a time and is right
 //! wherever the cut is. [`StringReader::gather`] is the fast one for text: it un-escapes what lies in one chunk into a
-//! buffer, and checks whole windows of raw bytes in place of every run between two escapes, since prompts have an
-//! escape every line. Where a chunk ends inside an escape or a character, it falls back to the first.
+//! buffer. Plain ASCII with escapes, which most prompts are, goes by blocks of 64 bytes; of other text, whole windows of
+//! raw bytes are checked in place of every run between two escapes. Where a chunk ends inside an escape or a character,
+//! it falls back to the first.
 
 use memchr::memchr2;
 use simdutf8::compat::from_utf8;
 
 use super::ErrorKind;
+use super::block::{BLOCK_BYTES, Block};
+use super::gathered::Gathered;
 use super::lexer::Fault;
 
 /// A run is looked for at most this far ahead, so that a visitor that has enough stops a long string early.
@@ -20,12 +23,9 @@ const WINDOW_BYTES: usize = 1024;
 /// A run without escapes of at least this size is handed on without copying.
 const DIRECT_BYTES_MIN: usize = 256;
 
-/// Un-escaped text is gathered up to about this size, so that a visitor is not called once per escape.
-const GATHER_BYTES: usize = 1024;
-
 /// Why [`StringReader::gather`] stopped.
 #[derive(Debug)]
-pub(super) enum Gathered<'a> {
+pub(super) enum Stop<'a> {
     /// A run that is long enough to be handed on as it stands, after what was gathered.
     Run(&'a [u8]),
     /// Enough was gathered to be handed on.
@@ -114,8 +114,8 @@ impl StringReader {
         &mut self,
         chunk: &'a [u8],
         mut at: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<(Gathered<'a>, usize), Fault> {
+        out: &mut Gathered,
+    ) -> Result<(Stop<'a>, usize), Fault> {
         // Up to `checked` the chunk needs no further check; up to `window_end` no further window is tried.
         let (mut checked, mut window_end) = (at, at);
         while at < chunk.len() {
@@ -125,8 +125,18 @@ impl StringReader {
                 at += 1;
                 continue;
             }
-            if out.len() >= GATHER_BYTES {
-                return Ok((Gathered::Enough, at));
+            if out.is_enough() {
+                return Ok((Stop::Enough, at));
+            }
+            if self.utf8.is_whole() {
+                let (end, is_over) = blocks(chunk, at, out);
+                if is_over {
+                    return Ok((Stop::End, end));
+                }
+                if end > at {
+                    at = end;
+                    continue;
+                }
             }
             let window = &chunk[at..chunk.len().min(at + RUN_BYTES_MAX)];
             let run = memchr2(b'"', b'\\', window).map_or(window, |end| &window[..end]);
@@ -135,12 +145,12 @@ impl StringReader {
             }
             at += run.len();
             if run.len() >= DIRECT_BYTES_MIN {
-                return Ok((Gathered::Run(run), at));
+                return Ok((Stop::Run(run), at));
             }
-            out.extend_from_slice(run);
+            out.extend(run);
             match chunk.get(at) {
                 Some(b'"' | b'\\') if !self.utf8.is_whole() => return Err((ErrorKind::Syntax, at)),
-                Some(b'"') => return Ok((Gathered::End, at + 1)),
+                Some(b'"') => return Ok((Stop::End, at + 1)),
                 Some(b'\\') => at = self.escape_in(chunk, at, out),
                 _ => continue,
             }
@@ -148,12 +158,12 @@ impl StringReader {
                 (checked, window_end) = checked_window(chunk, at);
             }
         }
-        Ok((Gathered::ChunkEnd, at))
+        Ok((Stop::ChunkEnd, at))
     }
 
     /// Takes the escape whose backslash is `chunk[at]` if all of it is here, else only the backslash; gives the
     /// position after what was taken.
-    fn escape_in(&mut self, chunk: &[u8], at: usize, out: &mut Vec<u8>) -> usize {
+    fn escape_in(&mut self, chunk: &[u8], at: usize, out: &mut Gathered) -> usize {
         if let Some(byte) = chunk.get(at + 1).copied().and_then(simple_escape) {
             out.push(byte);
             return at + 2;
@@ -217,6 +227,46 @@ impl StringReader {
     }
 }
 
+/// Gathers from `chunk[at]` on by blocks, as long as they are plain ASCII with escapes of two bytes; gives the position
+/// after what was taken, and whether that was the closing quote. Takes nothing where a long run begins, which need not be
+/// copied at all.
+fn blocks(chunk: &[u8], mut at: usize, out: &mut Gathered) -> (usize, bool) {
+    // The bytes of two blocks are there, so that a block can be copied from any place in the first.
+    while let Some(room) = chunk.get(at..at + 2 * BLOCK_BYTES)
+        && !out.is_enough()
+        && let Some(Block { mut stops, unusual }) = Block::at(chunk, at)
+        && unusual == 0
+        && (stops != 0 || Block::at(chunk, at + BLOCK_BYTES).is_some_and(|next| next.stops != 0))
+    {
+        let mut from = 0;
+        loop {
+            let stop = stops.trailing_zeros() as usize;
+            if let Some(block) = room[from..].first_chunk() {
+                out.push_block(block, stop - from);
+            }
+            if stop == BLOCK_BYTES {
+                from = BLOCK_BYTES;
+                break;
+            }
+            if room[stop] == b'"' {
+                return (at + stop + 1, true);
+            }
+            let Some(byte) = simple_escape(room[stop + 1]) else {
+                // A longer one, or none.
+                return (at + stop, false);
+            };
+            out.push(byte);
+            from = stop + 2;
+            if from >= BLOCK_BYTES {
+                break;
+            }
+            stops &= u64::MAX << from;
+        }
+        at += from;
+    }
+    (at, false)
+}
+
 /// The character that an escape of two bytes stands for.
 fn simple_escape(byte: u8) -> Option<u8> {
     Some(match byte {
@@ -236,10 +286,10 @@ fn hex_char(digits: [u8; 4]) -> Option<char> {
     char::from_u32(value)
 }
 
-fn push_piece(piece: &Piece<'_>, out: &mut Vec<u8>) {
+fn push_piece(piece: &Piece<'_>, out: &mut Gathered) {
     match piece {
-        Piece::Raw(run) => out.extend_from_slice(run),
-        Piece::Char(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        Piece::Raw(run) => out.extend(run),
+        Piece::Char(c) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
         Piece::Nothing | Piece::End => {}
     }
 }
