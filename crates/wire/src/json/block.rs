@@ -35,12 +35,14 @@ impl Block {
     }
 }
 
-/// The quotes in the block at `chunk[at]`, if all of it is there.
-pub(super) fn quotes(chunk: &[u8], at: usize) -> Option<u64> {
+/// The quotes and the backslashes in the block at `chunk[at]`, if all of it is there.
+pub(super) fn quotes(chunk: &[u8], at: usize) -> Option<(u64, u64)> {
     let bytes: &[u8; BLOCK_BYTES] = chunk.get(at..at + BLOCK_BYTES)?.try_into().ok()?;
     let lanes = bytes.as_chunks::<LANES>().0.iter().enumerate();
-    Some(lanes.fold(0, |quotes, (i, lanes)| {
-        quotes | u64::from(u8x16::new(*lanes).simd_eq(u8x16::splat(b'"')).to_bitmask()) << (i * LANES)
+    Some(lanes.fold((0, 0), |(quotes, backslashes), (i, lanes)| {
+        let (lanes, shift) = (u8x16::new(*lanes), i * LANES);
+        let bits = |byte| u64::from(lanes.simd_eq(u8x16::splat(byte)).to_bitmask()) << shift;
+        (quotes | bits(b'"'), backslashes | bits(b'\\'))
     }))
 }
 
@@ -60,7 +62,7 @@ mod tests {
             let found = Block::at(&bytes, at);
             prop_assert_eq!(found.map(|block| block.stops), all_of(|byte| matches!(byte, b'"' | b'\\')));
             prop_assert_eq!(found.map(|block| block.unusual), all_of(|byte| !(0x20..=0x7F).contains(&byte)));
-            prop_assert_eq!(quotes(&bytes, at), all_of(|byte| byte == b'"'));
+            prop_assert_eq!(quotes(&bytes, at), all_of(|byte| byte == b'"').zip(all_of(|byte| byte == b'\\')));
         }
     }
 }

@@ -64,17 +64,24 @@ fn string_end(chunk: &[u8], mut at: usize, escaped: bool) -> Result<usize, bool>
             return Ok(quote + 1);
         }
         at = quote + 1;
-        let mut block = at;
-        while let Some(mut found) = quotes(chunk, block).filter(|found| *found != 0) {
-            while found != 0 {
-                let quote = block + found.trailing_zeros() as usize;
-                if !ends_in_escape(at, quote) {
-                    return Ok(quote + 1);
+        while let Some((mut quotes, backslashes)) = quotes(chunk, at).filter(|(quotes, _)| *quotes != 0) {
+            // Backslashes that stand alone each escape the next byte.
+            if backslashes & backslashes << 1 == 0 {
+                quotes &= !(backslashes << 1);
+                if quotes != 0 {
+                    return Ok(at + quotes.trailing_zeros() as usize + 1);
                 }
-                at = quote + 1;
-                found &= found - 1;
+            } else {
+                while quotes != 0 {
+                    let quote = at + quotes.trailing_zeros() as usize;
+                    if !ends_in_escape(at, quote) {
+                        return Ok(quote + 1);
+                    }
+                    quotes &= quotes - 1;
+                }
             }
-            block += BLOCK_BYTES;
+            // The last backslashes may escape what follows the block. There is a quote before them.
+            at += BLOCK_BYTES - backslashes.leading_ones() as usize;
         }
     }
     Err(at > chunk.len() || ends_in_escape(at, chunk.len()))
@@ -153,5 +160,42 @@ impl Lexer {
         }
         self.state = State::SkipNested(skip);
         Ok(chunk.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::string_end;
+
+    /// One byte after the other.
+    fn naive(chunk: &[u8], at: usize, mut escaped: bool) -> Result<usize, bool> {
+        for (i, &byte) in chunk.iter().enumerate().skip(at) {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => return Ok(i + 1),
+                _ => {}
+            }
+        }
+        Err(escaped)
+    }
+
+    proptest! {
+        #[test]
+        fn a_string_ends_at_its_first_quote_that_is_not_escaped(
+            pieces in prop::collection::vec(
+                prop::sample::select(vec!["a", "\\\"", "\\\\", "\\n", "\"", "\\\\\\\"", "twenty letters at once"]),
+                0..60,
+            ),
+            backslashes in 0usize..150,
+            at in 0usize..4,
+            escaped in any::<bool>(),
+        ) {
+            let text = pieces.concat().replacen("a", &"\\".repeat(backslashes), 1);
+            let at = at.min(text.len());
+            prop_assert_eq!(string_end(text.as_bytes(), at, escaped), naive(text.as_bytes(), at, escaped));
+        }
     }
 }

@@ -398,7 +398,13 @@ proptest! {
         prop_assert_eq!(&whole, &cut);
         // A second prompt could follow, which would have made it ambiguous.
         prop_assert_eq!((cut.shape, cut.outcome), (all.shape, Outcome::Complete));
-        prop_assert_eq!(found, wanted);
+        prop_assert_eq!(found.len(), wanted.len());
+        for (found, wanted) in found.iter().zip(&wanted) {
+            prop_assert_eq!(&found.role, &wanted.role);
+            // How much more than enough it gets depends on the pieces.
+            let ends = [&found.text, &wanted.text].map(|text| text.trim_end_matches('\u{fffd}'));
+            prop_assert!(ends[0].starts_with(ends[1]) || ends[1].starts_with(ends[0]));
+        }
         let named = |scan: &Scan| scan.fields.model.clone();
         prop_assert!(named(&cut).is_none() || named(&cut) == named(&all));
     }
