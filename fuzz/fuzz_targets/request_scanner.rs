@@ -75,6 +75,9 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(calls, cut_calls);
     }
     assert_eq!(whole, cut_scan);
-    let tight = Limits { held_bytes_max: usize::from(variant), waiting_bytes_max: usize::from(variant) * 4 };
-    scan(dialect, bytes, cut, usize::from(cut) + 1, tight);
+    let (held_bytes_max, waiting_bytes_max) = (usize::from(variant), usize::from(variant) * 4);
+    for prompt_only in [false, true] {
+        let tight = Limits { held_bytes_max, waiting_bytes_max, prompt_only };
+        scan(dialect, bytes, cut, usize::from(cut) + 1, tight);
+    }
 });

@@ -193,13 +193,13 @@ impl<S: PromptSink> RequestScanner<S> {
 
     /// Ends the scan; gives the sink back.
     pub fn finish(mut self) -> (Scan, S) {
-        let end = match self.body.has_enough() {
-            true => {
-                self.body.leave();
-                Ok(())
-            }
-            false => self.lexer.finish(&mut self.body),
-        };
+        if self.body.has_enough() {
+            self.body.leave();
+            let (scan, sink) = self.body.into_scan();
+            // Whatever seemed wrong came after it was full, and may lie beyond the last look in another cut.
+            return (Scan { outcome: Outcome::Complete, ..scan }, sink);
+        }
+        let end = self.lexer.finish(&mut self.body);
         let (mut scan, sink) = self.body.into_scan();
         if let Err(error) = end {
             scan.outcome = match error.kind {
