@@ -61,22 +61,17 @@ pub(crate) async fn answer(
         let is_eventstream = call.streams;
         let headers = native_headers(&head.headers, &exchange, is_eventstream);
         let observer = Observer::of(&head.headers);
-        let end = End::of(&head.headers);
         head.headers = headers;
         let framing = if is_eventstream { Framing::EventStream } else { Framing::AsIs };
-        return Response::from_parts(
-            head,
-            Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()),
-        );
+        return Response::from_parts(head, Relay::start(body, exchange, observer, framing, call.is_gone_on_with()));
     }
     let observer = Observer::of(&head.headers);
-    let end = End::of(&head.headers);
     head.headers = headers::of_answer(head.headers);
     exchange.name_in(&mut head.headers);
     // An event that is added to a body of known length could fill it up, and so make it look complete.
     let is_open_ended = body.size_hint().exact().is_none();
     let framing = if observer.is_stream() && is_open_ended { Framing::ServerSentEvents } else { Framing::AsIs };
-    Response::from_parts(head, Relay::start(body, exchange, observer, framing, end, call.is_gone_on_with()))
+    Response::from_parts(head, Relay::start(body, exchange, observer, framing, call.is_gone_on_with()))
 }
 
 fn native_headers(answer: &HeaderMap, exchange: &Exchange, is_eventstream: bool) -> HeaderMap {
@@ -151,22 +146,6 @@ async fn beginning_of(mut body: Answer) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// How the end of an answer shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// By its length, or by its last chunk.
-    Marked,
-    /// By the end of the connection, as the end of a replica shows too.
-    Connection,
-}
-
-impl End {
-    fn of(headers: &HeaderMap) -> Self {
-        let is_marked = headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
-        if is_marked { Self::Marked } else { Self::Connection }
-    }
-}
-
 /// How an answer is framed for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
@@ -187,7 +166,8 @@ pub(crate) struct Relay {
     framing: Framing,
     /// Cuts the events of a native stream.
     cutter: Option<EventCutter>,
-    end: End,
+    /// Whether its end shows only as the end of the connection, as the end of a replica does too.
+    ends_with_connection: bool,
     /// Whether later requests may refer to the answer, whose id has not passed yet.
     is_gone_on_with: bool,
     /// The last bytes that passed, newest last.
@@ -277,7 +257,6 @@ impl Relay {
         mut exchange: Exchange,
         observer: Observer,
         framing: Framing,
-        end: End,
         is_gone_on_with: bool,
     ) -> ResponseBody {
         let mut stage = Stage::Passing;
@@ -288,6 +267,7 @@ impl Relay {
         }
         let tail = *b"\n\n\n\n";
         let idle = Idle::new(exchange.idle_limit());
+        let ends_with_connection = replica.ends_with_connection();
         let cutter = (framing == Framing::EventStream && observer.is_stream()).then(EventCutter::default);
         ResponseBody::Relay(Box::new(Self {
             replica,
@@ -295,7 +275,7 @@ impl Relay {
             observer,
             framing,
             cutter,
-            end,
+            ends_with_connection,
             is_gone_on_with,
             tail,
             stage,
@@ -326,7 +306,7 @@ impl Relay {
                     passed => return Poll::Ready(passed.map(Ok)),
                 },
                 Poll::Ready(Some(Err(error))) => break Break::Connection(error),
-                Poll::Ready(None) if self.end == End::Connection && self.observer.misses_end_mark() => {
+                Poll::Ready(None) if self.ends_with_connection && self.observer.misses_end_mark() => {
                     break Break::NoEndMark;
                 }
                 Poll::Ready(None) => {

@@ -43,6 +43,11 @@ impl Answer {
         Self(kind)
     }
 
+    /// Whether nothing but the end of its connection marks its end.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        matches!(&self.0, Kind::Alone { body, .. } if body.ends_with_connection())
+    }
+
     /// One that comes on a connection that others use too.
     pub(super) fn shared(body: Incoming, place: Place) -> Self {
         Self(Kind::Shared { body, _place: place })

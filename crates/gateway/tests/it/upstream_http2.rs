@@ -62,12 +62,13 @@ impl Replica {
             let answer = Response::builder().header("content-type", "application/json");
             return Ok(answer.body(said.boxed()).unwrap());
         }
+        let end = if body.windows(8).any(|bytes| bytes == b"unmarked") { content("two") } else { DONE.to_owned() };
         let (mut sender, stream) = Channel::<Bytes, Infallible>::new(1);
         tokio::spawn(async move {
             self.streaming.fetch_add(1, Ordering::Relaxed);
             if sender.send_data(content("one").into()).await.is_ok() {
                 self.go_on.notified().await;
-                let _ = sender.send_data(DONE.into()).await;
+                let _ = sender.send_data(end.into()).await;
             }
             self.streaming.fetch_sub(1, Ordering::Relaxed);
         });
@@ -106,6 +107,19 @@ async fn requests_share_connections_and_streams_run_side_by_side() {
     }
     gateway.is_at_rest().await;
     gateway.has_ended("ok", 151).await;
+}
+
+/// On HTTP/2 every stream has an end that shows, whatever its last event is.
+#[tokio::test]
+async fn a_stream_without_an_end_mark_is_complete_when_its_stream_ends() {
+    let (replica, address) = Replica::start().await;
+    let gateway = gateway(address).await;
+    let mut stream = gateway.stream("unmarked").await;
+    stream.piece().await.unwrap().unwrap();
+    replica.go_on.notify_waiters();
+    let rest = stream.rest().await;
+    assert!(rest.is_complete && rest.text() == content("two"), "{rest:?}");
+    gateway.has_ended("ok", 1).await;
 }
 
 #[tokio::test]

@@ -34,6 +34,11 @@ impl<S: Stream> Body<S> {
         (self.keeps_alive && self.request.is_written() && connection.is_clean()).then_some(connection)
     }
 
+    /// Whether nothing but the end of the connection marks its end.
+    pub(in crate::upstream) fn ends_with_connection(&self) -> bool {
+        matches!(self.framing, Framing::Connection)
+    }
+
     /// How much is left.
     pub(in crate::upstream) fn size_hint(&self) -> SizeHint {
         match self.framing {
