@@ -8,6 +8,8 @@
 //! - [`report`] turns what was written down into the table and the JSON that users of vLLM's
 //!   benchmark know, and into a comparison of routing strategies.
 //!
+//! [`trace`] holds traffic that was recorded elsewhere, for analysis and replay.
+//!
 //! Nothing here judges the router by its own word: hits are what the engine reports in
 //! `usage.prompt_tokens_details.cached_tokens`, times are what the client saw. Only the names of the
 //! replica and of the decision's reason come from the router's response headers.
@@ -15,6 +17,7 @@
 pub mod load;
 pub mod report;
 pub mod stats;
+pub mod trace;
 pub mod workload;
 
 /// An option that cannot be used; nothing has been sent.
