@@ -1,12 +1,10 @@
 //! What stands where in 64 bytes, as bits: text with an escape every few dozen bytes is read by blocks, since a search
 //! that begins anew after each escape costs more than the bytes.
 
-use wide::u8x16;
+use wide::u8x64;
 
 /// Bytes that are looked at together.
 pub(super) const BLOCK_BYTES: usize = 64;
-
-const LANES: usize = 16;
 
 /// One bit a byte, the first byte lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,30 +18,57 @@ pub(super) struct Block {
 impl Block {
     /// The block at `chunk[at]`, if all of it is there.
     pub(super) fn at(chunk: &[u8], at: usize) -> Option<Self> {
-        let bytes: &[u8; BLOCK_BYTES] = chunk.get(at..at + BLOCK_BYTES)?.try_into().ok()?;
-        let (mut stops, mut unusual) = (0, 0);
-        for (i, lanes) in bytes.as_chunks::<LANES>().0.iter().enumerate() {
-            let lanes = u8x16::new(*lanes);
-            let stop = lanes.simd_eq(u8x16::splat(b'"')) | lanes.simd_eq(u8x16::splat(b'\\'));
-            let control = lanes.min(u8x16::splat(0x1F)).simd_eq(lanes);
-            let shift = i * LANES;
-            stops |= u64::from(stop.to_bitmask()) << shift;
-            // The highest bit of a byte is its lane's bit as it is.
-            unusual |= u64::from((control | lanes).to_bitmask()) << shift;
-        }
-        Some(Self { stops, unusual })
+        let bytes = bytes_at(chunk, at)?;
+        let stops = bytes.simd_eq(u8x64::splat(b'"')) | bytes.simd_eq(u8x64::splat(b'\\'));
+        let control = bytes.min(u8x64::splat(0x1F)).simd_eq(bytes);
+        // The highest bit of a byte is its lane's bit as it is.
+        Some(Self { stops: stops.to_bitmask(), unusual: (control | bytes).to_bitmask() })
     }
 }
 
 /// The quotes and the backslashes in the block at `chunk[at]`, if all of it is there.
 pub(super) fn quotes(chunk: &[u8], at: usize) -> Option<(u64, u64)> {
-    let bytes: &[u8; BLOCK_BYTES] = chunk.get(at..at + BLOCK_BYTES)?.try_into().ok()?;
-    let lanes = bytes.as_chunks::<LANES>().0.iter().enumerate();
-    Some(lanes.fold((0, 0), |(quotes, backslashes), (i, lanes)| {
-        let (lanes, shift) = (u8x16::new(*lanes), i * LANES);
-        let bits = |byte| u64::from(lanes.simd_eq(u8x16::splat(byte)).to_bitmask()) << shift;
-        (quotes | bits(b'"'), backslashes | bits(b'\\'))
-    }))
+    let bytes = bytes_at(chunk, at)?;
+    let bits = |byte| bytes.simd_eq(u8x64::splat(byte)).to_bitmask();
+    Some((bits(b'"'), bits(b'\\')))
+}
+
+fn bytes_at(chunk: &[u8], at: usize) -> Option<u8x64> {
+    let bytes: [u8; BLOCK_BYTES] = chunk.get(at..at + BLOCK_BYTES)?.try_into().ok()?;
+    Some(u8x64::new(bytes))
+}
+
+/// Which bytes are escaped, block after block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Escapes {
+    /// One if the next block's first byte is escaped, else zero.
+    carried: u64,
+}
+
+impl Escapes {
+    /// Before the first block, whose first byte may be `escaped`.
+    pub(super) fn begin(escaped: bool) -> Self {
+        Self { carried: u64::from(escaped) }
+    }
+
+    /// The bytes of the next block that are escaped, by the backslashes in it.
+    ///
+    /// Of a run of backslashes every second one escapes what follows it, beginning with the first. A run that begins at
+    /// an odd place is told from one at an even place by adding: the carry goes through the run, and comes out after it.
+    pub(super) fn escaped_by(&mut self, backslashes: u64) -> u64 {
+        const EVEN: u64 = 0x5555_5555_5555_5555;
+        let backslashes = backslashes & !self.carried;
+        let after_backslash = backslashes << 1 | self.carried;
+        let odd_starts = backslashes & !EVEN & !after_backslash;
+        let (sum, is_carried) = odd_starts.overflowing_add(backslashes);
+        self.carried = u64::from(is_carried);
+        (EVEN ^ (sum << 1)) & after_backslash
+    }
+
+    /// Whether the byte after the last block is escaped.
+    pub(super) fn reaches_on(self) -> bool {
+        self.carried != 0
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Passing over what nobody wants: only the ends of strings and the matching of brackets are looked at.
 
-use memchr::memchr;
-
-use super::block::{BLOCK_BYTES, quotes};
+use super::block::{BLOCK_BYTES, Escapes, quotes};
 use super::lexer::{Fault, Lexer, State};
 use super::stack::Stack;
 use super::{ErrorKind, Visitor};
@@ -47,44 +45,27 @@ impl Skip {
 
 /// Where the string that `chunk[at..]` is inside of goes on after `chunk`, or the position after its closing quote.
 ///
-/// Only quotes are looked for, from the first one on by blocks as long as there are some in each: code and JSON have one
-/// every few dozen bytes. Each byte is looked at once more at most, as one of the backslashes before a quote.
+/// By blocks, since code and JSON have a quote every few dozen bytes. Where a block begins does not depend on what was in
+/// the one before, so that the processor reads ahead.
 fn string_end(chunk: &[u8], mut at: usize, escaped: bool) -> Result<usize, bool> {
-    if escaped {
-        at += 1;
-    }
-    // What is before `at` cannot escape what is after it.
-    let ends_in_escape = |from: usize, to: usize| {
-        let backslashes = chunk[from..to].iter().rev().take_while(|&&byte| byte == b'\\').count();
-        backslashes % 2 == 1
-    };
-    while let Some(found) = chunk.get(at..).and_then(|rest| memchr(b'"', rest)) {
-        let quote = at + found;
-        if !ends_in_escape(at, quote) {
-            return Ok(quote + 1);
+    let mut escapes = Escapes::begin(escaped);
+    while let Some((quotes, backslashes)) = quotes(chunk, at) {
+        let ends = quotes & !escapes.escaped_by(backslashes);
+        if ends != 0 {
+            return Ok(at + ends.trailing_zeros() as usize + 1);
         }
-        at = quote + 1;
-        while let Some((mut quotes, backslashes)) = quotes(chunk, at).filter(|(quotes, _)| *quotes != 0) {
-            // Backslashes that stand alone each escape the next byte.
-            if backslashes & backslashes << 1 == 0 {
-                quotes &= !(backslashes << 1);
-                if quotes != 0 {
-                    return Ok(at + quotes.trailing_zeros() as usize + 1);
-                }
-            } else {
-                while quotes != 0 {
-                    let quote = at + quotes.trailing_zeros() as usize;
-                    if !ends_in_escape(at, quote) {
-                        return Ok(quote + 1);
-                    }
-                    quotes &= quotes - 1;
-                }
-            }
-            // The last backslashes may escape what follows the block. There is a quote before them.
-            at += BLOCK_BYTES - backslashes.leading_ones() as usize;
+        at += BLOCK_BYTES;
+    }
+    let mut escaped = escapes.reaches_on();
+    for (i, &byte) in chunk.iter().enumerate().skip(at) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return Ok(i + 1),
+            _ => {}
         }
     }
-    Err(at > chunk.len() || ends_in_escape(at, chunk.len()))
+    Err(escaped)
 }
 
 impl Lexer {

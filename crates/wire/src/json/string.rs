@@ -269,15 +269,20 @@ fn blocks(chunk: &[u8], mut at: usize, out: &mut Gathered) -> (usize, bool) {
 
 /// The character that an escape of two bytes stands for.
 fn simple_escape(byte: u8) -> Option<u8> {
-    Some(match byte {
-        b'n' => b'\n',
-        b'"' | b'\\' | b'/' => byte,
-        b't' => b'\t',
-        b'r' => b'\r',
-        b'b' => 0x8,
-        b'f' => 0xC,
-        _ => return None,
-    })
+    /// By the escape's second byte; zero where there is none. A jump would be guessed wrong in most texts.
+    const TABLE: [u8; 256] = {
+        let mut table = [0; 256];
+        table[b'n' as usize] = b'\n';
+        table[b'"' as usize] = b'"';
+        table[b'\\' as usize] = b'\\';
+        table[b'/' as usize] = b'/';
+        table[b't' as usize] = b'\t';
+        table[b'r' as usize] = b'\r';
+        table[b'b' as usize] = 0x8;
+        table[b'f' as usize] = 0xC;
+        table
+    };
+    Some(TABLE[usize::from(byte)]).filter(|&byte| byte != 0)
 }
 
 /// The character of four hex digits, unless they are half of a surrogate pair or no digits.
