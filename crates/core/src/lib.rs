@@ -7,6 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`written`] | the form in which texts are hashed, looked for in bytes and counted |
 //! | [`prompt`] | prompt text -> [`prompt::PrefixChain`] and prefix keys, while the text arrives |
 //! | [`facts`] | everything about a request that routing may look at |
 //! | [`routing`] | a variant's routing settings: strategy names, ranges, defaults |
@@ -41,3 +42,4 @@ pub mod rendezvous;
 pub mod router;
 pub mod routing;
 pub mod strategy;
+pub mod written;

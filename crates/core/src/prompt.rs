@@ -1,7 +1,8 @@
 //! Prompt text -> prefix chain and prefix keys, while the text arrives.
 //!
 //! The **canonical text** of a prompt is its messages in order, each as a boundary, its role, a boundary, its text.
-//! Boundaries are bytes that cannot occur in UTF-8, so `[a][bc]` differs from `[ab][c]` and `[system: x]` from
+//! Text is as JSON writes it at its shortest ([`crate::written`]), since most bodies hold it so and need no un-escaping
+//! then; an escape counts as the one character that it stands for. Boundaries are bytes that cannot occur in UTF-8, so `[a][bc]` differs from `[ab][c]` and `[system: x]` from
 //! `[user: x]`, while a longer conversation still begins with its shorter self. The text is hashed in blocks of
 //! [`BLOCK_BYTES`], each hash seeded by the one before it: a block counts only if all before it were equal too.
 //!
@@ -19,6 +20,7 @@ use smallvec::SmallVec;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::hash;
+use crate::written::Chars;
 
 /// Bytes of canonical text in a block of the prefix chain: about 128 tokens of English.
 pub const BLOCK_BYTES: usize = 512;
@@ -107,6 +109,7 @@ pub struct PromptHasher {
     /// Bytes of `block` that are filled.
     filled: usize,
     chars: u32,
+    counter: Chars,
     media: Option<Box<Xxh3>>,
     prompt: Prompt,
 }
@@ -116,35 +119,43 @@ impl PromptHasher {
     pub fn new(settings: Settings) -> Self {
         debug_assert!(settings.prefix_lengths.is_sorted_by(|a, b| a < b), "prefix lengths ascend");
         let state = settings.seed;
-        Self { settings, state, block: [0; BLOCK_BYTES], filled: 0, chars: 0, media: None, prompt: Prompt::default() }
+        Self {
+            settings,
+            state,
+            block: [0; BLOCK_BYTES],
+            filled: 0,
+            chars: 0,
+            counter: Chars::default(),
+            media: None,
+            prompt: Prompt::default(),
+        }
     }
 
     /// Starts a message. `role` may be empty.
     pub fn segment(&mut self, role: &[u8]) {
         // A key whose length was reached by the text before must not depend on what follows.
         self.cut_keys_at(self.chars);
+        self.counter = Chars::default();
         self.push(&[SEGMENT_START]);
         self.push(role);
         self.push(&[ROLE_END]);
     }
 
-    /// More text of the current message.
+    /// More text of the current message, in the form that the module's header names.
     pub fn text(&mut self, mut piece: &[u8]) {
         self.count_text(piece.len());
         while let Some(&length) = self.settings.prefix_lengths.get(self.prompt.keys.len()) {
             let missing = length.saturating_sub(self.chars);
-            // Usually the whole piece is before the cut, and counting it is enough.
-            let chars = bytecount::num_chars(piece) as u32;
-            if chars <= missing {
-                self.chars += chars;
-                break;
-            }
-            let cut = position_of_char(piece, missing).expect("more characters start here than are missing");
-            let (before, after) = piece.split_at(cut);
+            let (chars, end) = self.counter.advance(piece, missing);
+            let (before, after) = piece.split_at(end);
             self.push(before);
-            self.chars = length;
-            self.cut_keys_at(length);
+            self.chars += chars;
             piece = after;
+            if piece.is_empty() {
+                return;
+            }
+            // The next character starts beyond the length.
+            self.cut_keys_at(length);
         }
         self.push(piece);
     }
@@ -253,27 +264,6 @@ impl fmt::Debug for PromptHasher {
     }
 }
 
-/// The offset of the first byte of character number `n` (from 0), if it starts in `utf8`. The cut is made where the
-/// next character *starts*, since the last one's continuation bytes may come in the next piece.
-fn position_of_char(utf8: &[u8], n: u32) -> Option<usize> {
-    const STRIDE: usize = 256;
-    let (mut seen, mut offset) = (0, 0);
-    for chunk in utf8.chunks(STRIDE) {
-        let here = bytecount::num_chars(chunk) as u32;
-        if seen + here > n {
-            let within = chunk.iter().enumerate().filter(|(_, byte)| starts_char(**byte)).nth((n - seen) as usize);
-            return within.map(|(i, _)| offset + i);
-        }
-        seen += here;
-        offset += chunk.len();
-    }
-    None
-}
-
-fn starts_char(byte: u8) -> bool {
-    byte & 0xc0 != 0x80
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,6 +315,15 @@ mod tests {
         assert_eq!(sixteen.chars().count(), 16);
         assert_eq!(key(&format!("{sixteen}x")), key(&format!("{sixteen}yz")));
         assert_ne!(key("ąßçđ€uro…日本語𝄞12x"), key("ąßçđ€uro…日本語𝄞12y"));
+    }
+
+    #[test]
+    fn an_escape_is_one_character() {
+        let key = |text: &str| hashed(&[("user", text)]).key(LENGTH);
+        let fifteen = r#"\"quoted\"\u001f\n\\end\t"#;
+        assert_eq!(key(&format!("{fifteen}\\n")), key(&format!("{fifteen}\\n and more")));
+        assert_eq!(key(&format!("{fifteen}1\\n")), key(&format!("{fifteen}1\\u001f")));
+        assert_ne!(key(&format!("{fifteen}\\n")), key(&format!("{fifteen}\\t")));
     }
 
     #[test]
@@ -398,7 +397,7 @@ mod tests {
     proptest! {
         #[test]
         fn where_the_text_is_cut_into_pieces_does_not_matter(
-            text in "\\PC{0,1200}", cuts in prop::collection::vec(0usize..5_000, 0..12), chain_bytes_max in 1usize..5_000,
+            text in "([a-c ß€𝄞]|\\\\[nt\"\\\\]|\\\\u001f){0,1200}", cuts in prop::collection::vec(0usize..5_000, 0..12), chain_bytes_max in 1usize..5_000,
         ) {
             let start = || {
                 let mut hasher = PromptHasher::new(Settings { chain_bytes_max, ..settings() });
@@ -417,7 +416,9 @@ mod tests {
         }
 
         #[test]
-        fn equal_beginnings_have_equal_keys(head in "\\PC{16}", a in "\\PC{0,40}", b in "\\PC{0,40}") {
+        fn equal_beginnings_have_equal_keys(
+            head in "([a-c ß€𝄞]|\\\\[nt\"\\\\]|\\\\u001f){16}", a in "[a-cß€\"]{0,40}", b in "[a-cß€\"]{0,40}",
+        ) {
             let key = |tail: &str| hashed(&[("user", &format!("{head}{tail}"))]).key(LENGTH);
             prop_assert_eq!(key(&a), key(&b));
         }

@@ -12,6 +12,7 @@ use kvroute_core::abilities::{Abilities, Modalities};
 use kvroute_core::discovery::Discovery;
 use kvroute_core::fleet::{Adapter, Component, Copy, Endpoint, EngineId, Fleet, Replica, TargetId, Variant};
 use kvroute_core::live::Live;
+use kvroute_core::written::written;
 use kvroute_core::{cache, hash, prompt};
 
 use crate::config::{self, Config};
@@ -30,6 +31,8 @@ pub(crate) struct Snapshot {
     pub(crate) targets: Vec<Arc<Target>>,
     /// How prompts are hashed.
     pub(crate) prompt: prompt::Settings,
+    /// `key_skip_lines`, as JSON writes them.
+    pub(crate) key_skip_lines: Vec<String>,
     /// Whether some replica may be unable to do what a request demands, so that it matters what that is.
     pub(crate) demands_matter: bool,
     /// Connections to replicas.
@@ -97,10 +100,12 @@ impl Snapshot {
         let prompt = prompt_settings(&config);
         let fleet = Fleet { endpoints };
         let demands_matter = demands_matter(&config);
+        let key_skip_lines = config.key_skip_lines.iter().map(|line| written(line)).collect();
         Self {
             fleet,
             targets,
             prompt,
+            key_skip_lines,
             demands_matter,
             origins,
             config,

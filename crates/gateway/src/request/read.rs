@@ -166,7 +166,7 @@ impl<'s> Reading<'s> {
         {
             return Err(Refusal::bodies_too_large());
         }
-        let key_skip_lines = &snapshot.config.key_skip_lines;
+        let key_skip_lines = &snapshot.key_skip_lines;
         let wants = Wants { key_skip_lines, size: snapshot.demands_matter, prompt_only };
         let scanner = is_scannable(headers).then(|| BodyScanner::new(dialect, &snapshot.prompt, wants));
         Ok(Self { limits, scanner, unpacker, pieces: Pieces::default(), held })

@@ -7,7 +7,7 @@
 //!
 //! Rules: only lines at the beginning of the prompt's first segment are left out; a line ends with its line feed, or with
 //! its segment. All together are at most [`SKIPPED_BYTES_MAX`] bytes, and what is beyond them belongs to the key again.
-//! Where the text is cut makes no difference.
+//! Where the text is cut makes no difference. Texts and beginnings are as JSON writes them, where a line feed is `\n`.
 
 use kvroute_core::prompt::{BLOCK_BYTES, Prompt, PromptHasher, Settings};
 
@@ -37,7 +37,7 @@ pub(super) struct KeyText<'s> {
 }
 
 impl<'s> KeyText<'s> {
-    /// Leaves out lines that begin with one of `lines`.
+    /// Leaves out lines that begin with one of `lines`, which are as JSON writes them.
     pub(super) fn new(lines: &'s [String], settings: &Settings) -> Self {
         // Only the keys are used: a hasher wants one block of chain to know whether there was text.
         let hasher = PromptHasher::new(Settings { chain_bytes_max: BLOCK_BYTES, ..settings.clone() });
@@ -78,8 +78,8 @@ impl<'s> KeyText<'s> {
                 }
                 At::Skipped => {
                     let looked_at = &piece[..piece.len().min(SKIPPED_BYTES_MAX - self.skipped_bytes)];
-                    let end = memchr::memchr(b'\n', looked_at);
-                    let skipped = end.map_or(looked_at.len(), |end| end + 1);
+                    let end = line_end(looked_at);
+                    let skipped = end.unwrap_or(looked_at.len());
                     self.skipped_bytes += skipped;
                     piece = &piece[skipped..];
                     if end.is_some() {
@@ -106,26 +106,40 @@ impl<'s> KeyText<'s> {
     }
 }
 
+/// The position after the first line feed, if there is one. Pieces are not cut inside an escape.
+fn line_end(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr(b'\\', text.get(at..)?)? + 2;
+        if text.get(at - 1) == Some(&b'n') {
+            return Some(at);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use kvroute_core::written::written;
+
     use super::*;
 
     const LENGTH: u32 = 1_024;
 
     fn key(lines: &[&str], segments: &[&str], size: usize) -> Option<u64> {
-        let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        let lines: Vec<String> = lines.iter().map(|&line| written(line)).collect();
         let settings = Settings { seed: 1, prefix_lengths: [LENGTH].into(), chain_bytes_max: 8_192 };
         let mut text = KeyText::new(&lines, &settings);
         for segment in segments {
             text.segment(b"system");
-            segment.as_bytes().chunks(size).for_each(|piece| text.text(piece));
+            let pieces = segment.as_bytes().chunks(size).map(|piece| written(str::from_utf8(piece).unwrap()));
+            pieces.for_each(|piece| text.text(piece.as_bytes()));
         }
         text.finish().key(LENGTH)
     }
 
     #[test]
     fn lines_that_begin_so_are_left_out_at_the_beginning_only_wherever_the_text_is_cut() {
-        let lines = ["x-trace:", "x-nonce "];
+        let lines = ["x-trace:", "x-nonce ", "\"id\" "];
         let plain = |segments: &[&str]| key(&[], segments, 99);
         let long = "y".repeat(5_000);
         let many_lines = "x-trace: 1\n".repeat(500);
@@ -133,12 +147,14 @@ mod tests {
         for (sent, same_as) in [
             (&["x-trace: id=1;\nrest"][..], &["rest"][..]),
             (&["x-trace: id=1;\nx-nonce 5\nx-trace:\nrest\nx-trace: 2"], &["rest\nx-trace: 2"]),
+            (&["\"id\" \\no\nrest"], &["rest"]),
             (&["x-tracy: id=1;\nrest"], &["x-tracy: id=1;\nrest"]),
             (&["x-tra", "x-trace: 1\nrest"], &["x-tra", "x-trace: 1\nrest"]),
             (&["x-trace: 1", "rest"], &["", "rest"]),
             (&["\nx-trace: 1\n"], &["\nx-trace: 1\n"]),
             (&[&long_line], &[&long_line[SKIPPED_BYTES_MAX..]]),
-            (&[&many_lines], &[&many_lines[SKIPPED_BYTES_MAX / 11 * 11..]]),
+            // A line feed is two bytes.
+            (&[&many_lines], &[&many_lines[SKIPPED_BYTES_MAX / 12 * 11..]]),
             (&["x-tra"], &["x-tra"]),
         ] {
             for size in [1, 3, 7, 10_000] {

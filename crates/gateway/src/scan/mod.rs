@@ -6,6 +6,7 @@ mod key_text;
 mod size;
 
 use kvroute_core::prompt::{Prompt, PromptHasher, Settings};
+use kvroute_core::written::plain_bytes;
 use kvroute_wire::request::{Dialect, Limits, MEDIA_END, PromptSink, RequestScanner, Scan};
 
 use self::key_text::KeyText;
@@ -17,7 +18,7 @@ pub struct BodyScanner<'s>(RequestScanner<HashingSink<'s>>);
 /// What is looked at besides the fields and the prompt's beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wants<'s> {
-    /// Of keys, lines at the prompt's beginning that begin with one of these are left out.
+    /// Of keys, lines at the prompt's beginning that begin with one of these, as JSON writes them, are left out.
     pub key_skip_lines: &'s [String],
     /// The prompt is read to its end, to tell its size.
     pub size: bool,
@@ -99,7 +100,7 @@ impl PromptSink for HashingSink<'_> {
 
     fn text(&mut self, bytes: &[u8]) {
         if let Some(size) = &mut self.size {
-            size.text_bytes += bytes.len() as u64;
+            size.text_bytes += plain_bytes(bytes) as u64;
         }
         self.hasher.text(bytes);
         if let Some(keys) = &mut self.keys {

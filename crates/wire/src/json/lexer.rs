@@ -6,7 +6,7 @@ use super::gathered::Gathered;
 use super::number::Number;
 use super::skip::Skip;
 use super::stack::Stack;
-use super::string::{Piece, Stop, StringReader};
+use super::string::{Form, Piece, Stop, StringReader};
 use super::{Error, ErrorKind, Kind, NAME_BYTES_MAX, Scalar, Visitor, Want};
 
 /// What the lexer is in the middle of.
@@ -24,7 +24,7 @@ pub(super) enum State {
     Colon,
     /// After a value in a container: a comma or the end of the container.
     Next,
-    Text,
+    Text(Form),
     Number {
         read: bool,
     },
@@ -108,7 +108,7 @@ impl Lexer {
                 Ok(())
             }
             State::Value { .. } if self.stack.is_empty() => Err(self.fail(ErrorKind::Empty, 0)),
-            State::Text => {
+            State::Text(_) => {
                 // What has come of the text is told, so that it does not depend on the cut. All is over anyway.
                 let _ = self.flush(visitor);
                 Err(self.fail(ErrorKind::Truncated, 0))
@@ -126,7 +126,7 @@ impl Lexer {
     /// Consumes at least one byte of `chunk[at..]` or changes state; returns the new position.
     fn step<V: Visitor>(&mut self, chunk: &[u8], at: usize, visitor: &mut V) -> Result<usize, Fault> {
         match self.state {
-            State::Text => self.text(chunk, at, visitor),
+            State::Text(form) => self.text(chunk, at, form, visitor),
             State::Name => self.name(chunk, at, visitor),
             State::Number { read } => self.number(chunk, at, read, visitor),
             State::Literal { rest, scalar, read } => self.literal(chunk, at, (rest, scalar, read), visitor),
@@ -177,7 +177,7 @@ impl Lexer {
             self.state = State::SkipNested(Skip::rest_of_container(&self.stack));
             return Ok(at);
         }
-        let read = want == Want::Read;
+        let read = matches!(want, Want::Read | Want::ReadWritten);
         match kind {
             Kind::Object | Kind::Array if !read => {
                 self.state = State::SkipNested(Skip::container(&self.stack));
@@ -191,7 +191,8 @@ impl Lexer {
                     _ => State::Value { or_close: true },
                 };
             }
-            Kind::String if read => self.state = State::Text,
+            Kind::String if want == Want::ReadWritten => self.state = State::Text(Form::Written),
+            Kind::String if read => self.state = State::Text(Form::Plain),
             Kind::String => self.state = State::SkipText { escaped: false, report_end: false },
             Kind::Number => {
                 self.number = Number::default();
@@ -256,8 +257,8 @@ impl Lexer {
         Ok(at)
     }
 
-    fn text<V: Visitor>(&mut self, chunk: &[u8], at: usize, visitor: &mut V) -> Result<usize, Fault> {
-        let (stop, at) = self.string.gather(chunk, at, &mut self.gathered)?;
+    fn text<V: Visitor>(&mut self, chunk: &[u8], at: usize, form: Form, visitor: &mut V) -> Result<usize, Fault> {
+        let (stop, at) = self.string.gather(chunk, at, form, &mut self.gathered)?;
         let flow = match stop {
             Stop::ChunkEnd => ControlFlow::Continue(()),
             Stop::Enough => self.flush(visitor),

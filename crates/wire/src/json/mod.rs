@@ -16,7 +16,6 @@
 //!   handed on in pieces.
 //! - After an error the lexer stays failed and makes no further calls.
 
-mod block;
 mod error;
 mod gathered;
 mod lexer;

@@ -1,6 +1,7 @@
 //! Passing over what nobody wants: only the ends of strings and the matching of brackets are looked at.
 
-use super::block::{BLOCK_BYTES, Escapes, quotes};
+use kvroute_core::written::{BLOCK_BYTES, Block, Escapes};
+
 use super::lexer::{Fault, Lexer, State};
 use super::stack::Stack;
 use super::{ErrorKind, Visitor};
@@ -49,8 +50,8 @@ impl Skip {
 /// the one before, so that the processor reads ahead.
 fn string_end(chunk: &[u8], mut at: usize, escaped: bool) -> Result<usize, bool> {
     let mut escapes = Escapes::begin(escaped);
-    while let Some((quotes, backslashes)) = quotes(chunk, at) {
-        let ends = quotes & !escapes.escaped_by(backslashes);
+    while let Some(block) = Block::at(chunk, at) {
+        let ends = block.bits_of(b'"') & !escapes.escaped_by(block.bits_of(b'\\'));
         if ends != 0 {
             return Ok(at + ends.trailing_zeros() as usize + 1);
         }

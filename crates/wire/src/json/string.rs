@@ -1,27 +1,50 @@
 //! Strings that are read: escapes, surrogate pairs, control characters and UTF-8, whatever the cutting.
 //!
-//! There are two ways through a string. [`StringReader::next`] takes one run or one escape at a time and is right
-//! wherever the cut is. [`StringReader::gather`] is the fast one for text: it un-escapes what lies in one chunk into a
-//! buffer. Plain ASCII with escapes, which most prompts are, goes by blocks of 64 bytes; of other text, whole windows of
-//! raw bytes are checked in place of every run between two escapes. Where a chunk ends inside an escape or a character,
-//! it falls back to the first.
+//! There are two ways through a string. [`StringReader::next`] takes one run or one escape at a time. [`StringReader::gather`]
+//! is for text: it puts short runs and what stands between them together, and hands long ones on as they stand. What a run
+//! is depends on the [`Form`] that is wanted.
 
+use kvroute_core::written;
 use memchr::memchr2;
 use simdutf8::compat::from_utf8;
 
 use super::ErrorKind;
-use super::block::{BLOCK_BYTES, Block};
 use super::gathered::Gathered;
 use super::lexer::Fault;
 
 /// A run is looked for at most this far ahead, so that a visitor that has enough stops a long string early.
 const RUN_BYTES_MAX: usize = 8 * 1024;
 
-/// Raw bytes that are checked at once where escapes are dense.
-const WINDOW_BYTES: usize = 1024;
-
 /// A run without escapes of at least this size is handed on without copying.
 const DIRECT_BYTES_MIN: usize = 256;
+
+/// How a text is handed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Un-escaped.
+    Plain,
+    /// As JSON writes it at its shortest.
+    Written,
+}
+
+impl Form {
+    /// The beginning of `window` that stands as it should, up to something else or the closing quote.
+    fn run(self, window: &[u8]) -> &[u8] {
+        match self {
+            Self::Plain => memchr2(b'"', b'\\', window).map_or(window, |end| &window[..end]),
+            Self::Written => &window[..written::run(window)],
+        }
+    }
+
+    fn push(self, piece: &Piece<'_>, out: &mut Gathered) {
+        match piece {
+            Piece::Raw(run) => out.extend(run),
+            Piece::Char(c) if self == Self::Written => written::write(*c, |bytes| out.extend(bytes)),
+            Piece::Char(c) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            Piece::Nothing | Piece::End => {}
+        }
+    }
+}
 
 /// Why [`StringReader::gather`] stopped.
 #[derive(Debug)]
@@ -108,39 +131,27 @@ impl StringReader {
         }
     }
 
-    /// Un-escapes into `out` what follows from `chunk[at]`, until there is enough, or something else to do; gives the
-    /// position after what was taken.
+    /// Puts into `out`, in `form`, what follows from `chunk[at]`, until there is enough, or something else to do; gives
+    /// the position after what was taken.
     pub(super) fn gather<'a>(
         &mut self,
         chunk: &'a [u8],
         mut at: usize,
+        form: Form,
         out: &mut Gathered,
     ) -> Result<(Stop<'a>, usize), Fault> {
-        // Up to `checked` the chunk needs no further check; up to `window_end` no further window is tried.
-        let (mut checked, mut window_end) = (at, at);
         while at < chunk.len() {
             if !matches!(self.escape, Escape::None) {
                 let piece = self.escaped(chunk[at]).ok_or((ErrorKind::Syntax, at))?;
-                push_piece(&piece, out);
+                form.push(&piece, out);
                 at += 1;
                 continue;
             }
             if out.is_enough() {
                 return Ok((Stop::Enough, at));
             }
-            if self.utf8.is_whole() {
-                let (end, is_over) = blocks(chunk, at, out);
-                if is_over {
-                    return Ok((Stop::End, end));
-                }
-                if end > at {
-                    at = end;
-                    continue;
-                }
-            }
-            let window = &chunk[at..chunk.len().min(at + RUN_BYTES_MAX)];
-            let run = memchr2(b'"', b'\\', window).map_or(window, |end| &window[..end]);
-            if at + run.len() > checked && !run.is_empty() && !self.accepts(run) {
+            let run = form.run(&chunk[at..chunk.len().min(at + RUN_BYTES_MAX)]);
+            if !run.is_empty() && !self.accepts(run) {
                 return Err((ErrorKind::Syntax, at));
             }
             at += run.len();
@@ -151,11 +162,8 @@ impl StringReader {
             match chunk.get(at) {
                 Some(b'"' | b'\\') if !self.utf8.is_whole() => return Err((ErrorKind::Syntax, at)),
                 Some(b'"') => return Ok((Stop::End, at + 1)),
-                Some(b'\\') => at = self.escape_in(chunk, at, out),
-                _ => continue,
-            }
-            if at >= window_end {
-                (checked, window_end) = checked_window(chunk, at);
+                Some(b'\\') => at = self.escape_in(chunk, at, form, out),
+                _ => {}
             }
         }
         Ok((Stop::ChunkEnd, at))
@@ -163,15 +171,15 @@ impl StringReader {
 
     /// Takes the escape whose backslash is `chunk[at]` if all of it is here, else only the backslash; gives the
     /// position after what was taken.
-    fn escape_in(&mut self, chunk: &[u8], at: usize, out: &mut Gathered) -> usize {
+    fn escape_in(&mut self, chunk: &[u8], at: usize, form: Form, out: &mut Gathered) -> usize {
         if let Some(byte) = chunk.get(at + 1).copied().and_then(simple_escape) {
-            out.push(byte);
+            form.push(&Piece::Char(char::from(byte)), out);
             return at + 2;
         }
         if let Some(&[b'u', a, b, c, d]) = chunk.get(at + 1..at + 6)
             && let Some(c) = hex_char([a, b, c, d])
         {
-            push_piece(&Piece::Char(c), out);
+            form.push(&Piece::Char(c), out);
             return at + 6;
         }
         self.escape = Escape::Backslash;
@@ -227,97 +235,23 @@ impl StringReader {
     }
 }
 
-/// Gathers from `chunk[at]` on by blocks, as long as they are plain ASCII with escapes of two bytes; gives the position
-/// after what was taken, and whether that was the closing quote. Takes nothing where a long run begins, which need not be
-/// copied at all.
-fn blocks(chunk: &[u8], mut at: usize, out: &mut Gathered) -> (usize, bool) {
-    // The bytes of two blocks are there, so that a block can be copied from any place in the first.
-    while let Some(room) = chunk.get(at..at + 2 * BLOCK_BYTES)
-        && !out.is_enough()
-        && let Some(Block { mut stops, unusual }) = Block::at(chunk, at)
-        && unusual == 0
-        && (stops != 0 || Block::at(chunk, at + BLOCK_BYTES).is_some_and(|next| next.stops != 0))
-    {
-        let mut from = 0;
-        loop {
-            let stop = stops.trailing_zeros() as usize;
-            if let Some(block) = room[from..].first_chunk() {
-                out.push_block(block, stop - from);
-            }
-            if stop == BLOCK_BYTES {
-                from = BLOCK_BYTES;
-                break;
-            }
-            if room[stop] == b'"' {
-                return (at + stop + 1, true);
-            }
-            let Some(byte) = simple_escape(room[stop + 1]) else {
-                // A longer one, or none.
-                return (at + stop, false);
-            };
-            out.push(byte);
-            from = stop + 2;
-            if from >= BLOCK_BYTES {
-                break;
-            }
-            stops &= u64::MAX << from;
-        }
-        at += from;
-    }
-    (at, false)
-}
-
 /// The character that an escape of two bytes stands for.
 fn simple_escape(byte: u8) -> Option<u8> {
-    /// By the escape's second byte; zero where there is none. A jump would be guessed wrong in most texts.
-    const TABLE: [u8; 256] = {
-        let mut table = [0; 256];
-        table[b'n' as usize] = b'\n';
-        table[b'"' as usize] = b'"';
-        table[b'\\' as usize] = b'\\';
-        table[b'/' as usize] = b'/';
-        table[b't' as usize] = b'\t';
-        table[b'r' as usize] = b'\r';
-        table[b'b' as usize] = 0x8;
-        table[b'f' as usize] = 0xC;
-        table
-    };
-    Some(TABLE[usize::from(byte)]).filter(|&byte| byte != 0)
+    Some(match byte {
+        b'n' => b'\n',
+        b'"' | b'\\' | b'/' => byte,
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 0x8,
+        b'f' => 0xC,
+        _ => return None,
+    })
 }
 
 /// The character of four hex digits, unless they are half of a surrogate pair or no digits.
 fn hex_char(digits: [u8; 4]) -> Option<char> {
     let value = digits.iter().try_fold(0, |value, &digit| Some(value << 4 | char::from(digit).to_digit(16)?))?;
     char::from_u32(value)
-}
-
-fn push_piece(piece: &Piece<'_>, out: &mut Gathered) {
-    match piece {
-        Piece::Raw(run) => out.extend(run),
-        Piece::Char(c) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        Piece::Nothing | Piece::End => {}
-    }
-}
-
-/// How far from `at`, where a character begins, the chunk's bytes could stand in a string, escapes or not, and how far
-/// this was looked for.
-///
-/// The window may reach beyond the string into bytes that cannot stand in one. Then nothing is said, and every run is
-/// checked by itself.
-fn checked_window(chunk: &[u8], at: usize) -> (usize, usize) {
-    let window = &chunk[at..chunk.len().min(at + WINDOW_BYTES)];
-    let window_end = at + window.len();
-    let (lowest, all) = extremes(window);
-    let valid = match lowest {
-        ..0x20 => 0,
-        _ if all < 0x80 => window.len(),
-        _ => match from_utf8(window) {
-            Ok(_) => window.len(),
-            Err(error) if error.error_len().is_some() => 0,
-            Err(error) => error.valid_up_to(),
-        },
-    };
-    (at + valid, window_end)
 }
 
 /// The lowest byte, and all bits that are set in some byte. One pass without early exit, which the compiler vectorises.

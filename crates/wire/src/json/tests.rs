@@ -13,6 +13,8 @@ use crate::testing::{Json, any_json, any_sizes, any_text, chunks};
 struct Rebuild {
     open: Vec<(Value, Option<String>)>,
     text: Vec<u8>,
+    /// Every other string is wanted as it is written.
+    is_written: bool,
     root: Option<Value>,
 }
 
@@ -43,7 +45,13 @@ impl Visitor for Rebuild {
         match kind {
             Kind::Object => self.open.push((Value::Object(Map::new()), None)),
             Kind::Array => self.open.push((Value::Array(vec![]), None)),
-            Kind::String => self.text.clear(),
+            Kind::String => {
+                self.text.clear();
+                self.is_written = !self.is_written;
+                if self.is_written {
+                    return Want::ReadWritten;
+                }
+            }
             Kind::Number | Kind::Literal => {}
         }
         Want::Read
@@ -56,7 +64,12 @@ impl Visitor for Rebuild {
     }
 
     fn text_end(&mut self) {
-        let text = String::from_utf8(std::mem::take(&mut self.text)).expect("the lexer let bad utf-8 through");
+        let mut text = String::from_utf8(std::mem::take(&mut self.text)).expect("the lexer let bad utf-8 through");
+        if self.is_written {
+            let written = format!("\"{text}\"");
+            text = serde_json::from_str(&written).expect("what is not a text was let through");
+            assert_eq!(Value::from(&*text).to_string(), written, "not at its shortest");
+        }
         self.put(Value::String(text));
     }
 

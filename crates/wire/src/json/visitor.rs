@@ -35,6 +35,10 @@ pub enum Scalar {
 pub enum Want {
     /// Strings and scalars are reported, containers are descended into.
     Read,
+    /// The same, but a string is reported as JSON writes it at its shortest: with `"`, `\`, and control characters
+    /// escaped, by one letter where there is one, and everything else as itself. Most clients write so, and what they wrote
+    /// is handed on as it came.
+    ReadWritten,
     /// The value is passed over without any call.
     Skip,
     /// The value and everything after it in the container around it is passed over; [`Visitor::close`] follows. For
@@ -61,7 +65,8 @@ pub trait Visitor {
         let _ = offset;
     }
 
-    /// A piece of the string being read, un-escaped, never empty. A piece may end anywhere, also inside a character.
+    /// A piece of the string being read, un-escaped unless [`Want::ReadWritten`] was asked for, never empty. A piece may
+    /// end anywhere, also inside a character, but not inside an escape.
     /// `Break` passes over the rest of this string; [`Visitor::text_end`] still follows.
     fn text(&mut self, piece: &[u8]) -> ControlFlow<()>;
 

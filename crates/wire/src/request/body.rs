@@ -165,7 +165,10 @@ impl<S: PromptSink> Body<S> {
 
     fn read(&mut self, reading: Reading) -> Want {
         self.reading = reading;
-        Want::Read
+        match reading {
+            Reading::Text | Reading::Prompt | Reading::System => Want::ReadWritten,
+            _ => Want::Read,
+        }
     }
 
     fn read_tag(&mut self, reading: Reading, kind: Kind) -> Want {

@@ -46,6 +46,8 @@ mod text;
 pub use dialect::Dialect;
 pub use fields::{FIELD_BYTES_MAX, Fields};
 
+#[cfg(doc)]
+use crate::json::Want;
 use crate::json::{ErrorKind, Lexer};
 use body::Body;
 
@@ -65,7 +67,8 @@ pub trait PromptSink {
     /// A message begins; its role, cut to [`ROLE_BYTES_MAX`] bytes. Empty for a `prompt` and where no role is given.
     fn segment(&mut self, role: &[u8]);
 
-    /// Un-escaped text of the segment.
+    /// Text of the segment as JSON writes it at its shortest ([`Want::ReadWritten`]): equal texts are equal here, however
+    /// the client escaped them, and nothing is un-escaped for it.
     fn text(&mut self, bytes: &[u8]);
 
     /// Token ids of the segment, where the client sent ids in place of text; a piece is never empty.

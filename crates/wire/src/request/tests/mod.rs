@@ -62,12 +62,31 @@ impl PromptSink for Recorder {
     fn end_segment(&mut self) {
         assert!(std::mem::replace(&mut self.open, false), "an end without a segment");
         let text = std::mem::take(&mut self.text);
-        self.segments.last_mut().unwrap().text = String::from_utf8_lossy(&text).into_owned();
+        self.segments.last_mut().unwrap().text = plain(&String::from_utf8_lossy(&text));
     }
 
     fn is_full(&self) -> bool {
         self.text_bytes >= self.text_bytes_max
     }
+}
+
+/// The text that is written so, but for an escape at its end that is not all there.
+fn plain(written: &str) -> String {
+    let read = |written: &str| serde_json::from_str::<String>(&format!("\"{written}\"")).ok();
+    let whole = || written.rsplit_once('\\').map_or("", |(before, _)| before.trim_end_matches('\\'));
+    let text = read(written).unwrap_or_else(|| read(whole()).unwrap());
+    assert!(written.starts_with(&as_written(&text)), "{written:?} is not how {text:?} is written at its shortest");
+    text
+}
+
+fn as_written(text: &str) -> String {
+    let quoted = serde_json::to_string(text).unwrap();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Bytes of text as the sink gets them.
+fn written_bytes(segments: &[Segment]) -> usize {
+    segments.iter().map(|segment| as_written(&segment.text).len()).sum()
 }
 
 fn scan_as(

@@ -379,8 +379,7 @@ proptest! {
             let last = segment.text.trim_end_matches('\u{fffd}');
             prop_assert!(full.text.starts_with(last));
         }
-        let total: usize = expected.iter().map(|segment| segment.text.len()).sum();
-        prop_assert!(total < text_bytes_max || found.iter().map(|s| s.text.len()).sum::<usize>() >= text_bytes_max);
+        prop_assert!(written_bytes(&expected) < text_bytes_max || written_bytes(&found) >= text_bytes_max);
     }
 
     #[test]
