@@ -5,6 +5,7 @@ mod demo;
 mod engine;
 mod load;
 mod serve;
+mod trace;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -38,6 +39,8 @@ enum Command {
     Load(load::Args),
     /// See the difference: seven simulated replicas, the same traffic through three strategies.
     Demo(demo::Args),
+    /// Look at recorded traffic.
+    Trace(trace::Args),
 }
 
 /// Why a command failed, as far as its exit code tells.
@@ -59,7 +62,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let level = match &cli.command {
         // Their output is a report, which a log would tear apart.
-        Command::Demo(_) | Command::Load(_) => "error",
+        Command::Demo(_) | Command::Load(_) | Command::Trace(_) => "error",
         _ => "info",
     };
     let filter = match log_filter(std::env::var("KVROUTE_LOG").ok().as_deref(), level) {
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Engine(args) => engine::run(args),
         Command::Load(args) => load::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Trace(args) => trace::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

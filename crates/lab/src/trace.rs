@@ -3,7 +3,38 @@
 //! Every format is read into the same record, and everything that asks something of a trace (statistics, analysis,
 //! replay) asks it of records. A record says what the trace says and no more: what is absent is `None`, never a guess.
 //! How much a trace can answer is its [`Kind`].
+//!
+//! The way of a trace: `input` (paths to bytes) -> `rows` (bytes to rows) -> `detect` (which format) -> `formats` (rows
+//! to records) -> [`TraceReader`], which leaves out what was asked for and counts the rest.
 
+mod blocks;
+mod content;
+mod csv;
+mod detect;
+mod error;
+mod field;
+mod format;
+mod formats;
+mod input;
+mod path;
+mod question;
+mod reader;
 mod record;
+mod rows;
+mod selection;
+mod sharing;
+pub mod stats;
+mod summary;
+mod time;
+mod values;
 
+pub use error::TraceError;
+pub use field::Field;
+pub use format::{Format, TimeBase};
+pub use path::Path;
+pub use question::{Question, Refused};
+pub use reader::{ReadOptions, TraceReader};
 pub use record::{Blocks, Content, Kind, Observed, Record, Segment};
+pub use sharing::{InfiniteCache, Part};
+pub use summary::Summary;
+pub use time::TimeUnit;

@@ -24,6 +24,10 @@ pub struct Record {
     pub input_tokens: Option<u32>,
     /// Tokens of its answer.
     pub output_tokens: Option<u32>,
+    /// Most tokens that its answer may have, as it was asked for.
+    pub output_tokens_max: Option<u32>,
+    /// Its body as it was sent, where the trace has it and it was asked for.
+    pub body: Option<Arc<[u8]>>,
     /// What became of it where it was recorded.
     pub observed: Observed,
 }
@@ -58,7 +62,7 @@ pub enum Content {
 pub struct Segment {
     /// Who speaks; empty for a plain prompt.
     pub role: String,
-    /// What is said.
+    /// What is said. An image, sound or other medium counts as U+FFFC and the hash of what it is.
     pub text: String,
 }
 

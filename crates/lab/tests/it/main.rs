@@ -1,6 +1,9 @@
-//! The load loop against a scripted server on the loopback interface.
+//! The load loop against a scripted server on the loopback interface, and traces as users have them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod load_loop;
 mod server;
+mod shared_traces;
+mod trace_formats;
+mod trace_reading;
