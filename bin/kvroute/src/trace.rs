@@ -1,10 +1,17 @@
 //! `kvroute trace`: looks at recorded traffic.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Subcommand;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kvroute_lab::trace::convert::{Conversion, ConvertError, convert};
+use kvroute_lab::trace::scale::Scale;
 use kvroute_lab::trace::stats::Gathering;
-use kvroute_lab::trace::{Field, Format, ReadOptions, TimeUnit, TraceReader};
+use kvroute_lab::trace::{Anonymizer, Field, Format, Key, ReadOptions, TimeBase, TimeUnit, TraceReader, Watched};
 
 use crate::{Failure, print, say};
 
@@ -18,6 +25,10 @@ pub(crate) struct Args {
 enum Command {
     /// Say what a trace is like: lengths, arrivals, sessions, and how much of its prompts repeats.
     Stats(StatsArgs),
+    /// Write a trace as Mooncake's rows, which other tools read; faster, slower, longer or shorter where asked.
+    Convert(ConvertArgs),
+    /// Write a trace without what it says: hashes of blocks in place of prompts, and of names.
+    Anonymize(AnonymizeArgs),
 }
 
 /// Which trace is read, and how. Shared by all commands that read one.
@@ -84,6 +95,74 @@ struct StatsArgs {
     json: bool,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kvroute trace convert agents.tar.xz --to-block-tokens 512 --output agents.jsonl.gz\n  \
+    kvroute trace convert requests.jsonl --scale-time 0.5 --output twice-as-fast.jsonl")]
+struct ConvertArgs {
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    writing: Writing,
+    /// Write the text of prompts, where the trace has it.
+    #[arg(long)]
+    show_text: bool,
+    /// Multiply the time between requests; 0.5 is twice as fast.
+    #[arg(long, help_heading = "Scaling", value_name = "FACTOR", default_value_t = 1.0)]
+    scale_time: f64,
+    /// Multiply the tokens of prompts, and what they share.
+    #[arg(long, help_heading = "Scaling", value_name = "FACTOR", default_value_t = 1.0)]
+    scale_input: f64,
+    /// Multiply the tokens of answers.
+    #[arg(long, help_heading = "Scaling", value_name = "FACTOR", default_value_t = 1.0)]
+    scale_output: f64,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without the key nobody can test whether a text was in a prompt. With the same key, traces can be \
+    compared.\n\nExamples:\n  \
+    kvroute trace anonymize access.log --output share-me.jsonl.gz\n  \
+    kvroute trace anonymize access.log --key-file trace.key --output share-me.jsonl.gz"
+)]
+struct AnonymizeArgs {
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    writing: Writing,
+    /// File with the key, 32 hexadecimal digits; made if there is none. Without it the key is random and forgotten.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Tokens a block of the hashes made from text and token ids; a token of text is taken to have four bytes.
+    #[arg(long, value_name = "TOKENS", default_value_t = 16)]
+    text_block_tokens: u32,
+    /// Leave the names of models as they are.
+    #[arg(long)]
+    keep_models: bool,
+}
+
+/// Where a trace is written.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Writing {
+    /// File to write; compressed if it ends in .gz [default: standard output].
+    #[arg(short, long, help_heading = "Writing", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Join blocks of hashes to blocks of this many tokens, a multiple of what they have.
+    #[arg(long, help_heading = "Writing", value_name = "TOKENS")]
+    to_block_tokens: Option<u32>,
+}
+
+impl Writing {
+    fn open(&self) -> Result<Box<dyn Write>, Failure> {
+        let Some(path) = &self.output else { return Ok(Box::new(BufWriter::new(std::io::stdout().lock()))) };
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        if path.extension().is_some_and(|extension| extension == "gz") {
+            return Ok(Box::new(BufWriter::new(GzEncoder::new(file, Compression::default()))));
+        }
+        Ok(Box::new(BufWriter::new(file)))
+    }
+}
+
 fn format(text: &str) -> Result<Format, String> {
     Format::named(text).ok_or_else(|| {
         let names: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
@@ -99,13 +178,26 @@ fn time_unit(text: &str) -> Result<TimeUnit, String> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Stats(args) => stats(args),
+        Command::Convert(args) => {
+            let conversion = Conversion {
+                shows_text: args.show_text,
+                scale: Some(Scale::new(args.scale_time, args.scale_input, args.scale_output)?),
+                ..Conversion::default()
+            };
+            copy(&args.reading, &args.writing, conversion)
+        }
+        Command::Anonymize(args) => {
+            let key = key(args.key_file.as_deref())?;
+            let anonymizer = Anonymizer::new(key, args.text_block_tokens, args.keep_models)?;
+            copy(&args.reading, &args.writing, Conversion { anonymizer: Some(anonymizer), ..Conversion::default() })
+        }
     }
 }
 
 fn stats(args: &StatsArgs) -> Result<(), Failure> {
     let mut reader = args.reading.open(false)?;
     let mut gathering = Gathering::default();
-    for record in &mut reader {
+    for record in Watched::new(&mut reader, "reading") {
         gathering.add(&record?);
     }
     let summary = reader.summary();
@@ -120,4 +212,62 @@ fn stats(args: &StatsArgs) -> Result<(), Failure> {
         print!("\n{stats}");
     }
     Ok(())
+}
+
+fn copy(reading: &Reading, writing: &Writing, conversion: Conversion) -> Result<(), Failure> {
+    let mut reader = reading.open(false)?;
+    let out = writing.open()?;
+    let conversion = Conversion { to_block_tokens: writing.to_block_tokens, small_names: true, ..conversion };
+    let converted = convert(Watched::new(&mut reader, "converting"), conversion, out);
+    let summary = reader.summary();
+    match converted {
+        // A reader that left (`| head`) is no error.
+        Err(ConvertError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+        converted => converted?,
+    };
+    say!("{summary}");
+    if summary.records == 0 {
+        return Err(anyhow::anyhow!("the trace holds no request that can be used").into());
+    }
+    if summary.time_base == TimeBase::Session && summary.records > 0 {
+        say!(
+            "  warning: times count from the beginning of each session, so all sessions begin together in what was written"
+        );
+    }
+    Ok(())
+}
+
+/// The key in the file, which is made if there is none; a random one without a file.
+fn key(path: Option<&Path>) -> Result<Key, Failure> {
+    let random = || -> anyhow::Result<Key> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).context("no random bytes")?;
+        Ok(Key::new(bytes))
+    };
+    let Some(path) = path else {
+        say!(
+            "the key is random and not kept: what another run writes cannot be compared with this (--key-file keeps it)"
+        );
+        return Ok(random()?);
+    };
+    let read = std::fs::read_to_string(path);
+    match read {
+        Ok(text) => Ok(Key::parse(&text).with_context(|| format!("in {}", path.display()))?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let key = random()?;
+            write_secret(path, &key.digits()).with_context(|| format!("cannot write {}", path.display()))?;
+            say!("wrote a new key to {}: keep it to yourself", path.display());
+            Ok(key)
+        }
+        Err(error) => Err(anyhow::Error::new(error).context(format!("cannot read {}", path.display())).into()),
+    }
+}
+
+/// Writes a new file that only its owner may read.
+fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    writeln!(options.open(path)?, "{text}")
 }

@@ -7,8 +7,11 @@
 //! The way of a trace: `input` (paths to bytes) -> `rows` (bytes to rows) -> `detect` (which format) -> `formats` (rows
 //! to records) -> [`TraceReader`], which leaves out what was asked for and counts the rest.
 
+mod anonymize;
 mod blocks;
+mod canonical;
 mod content;
+pub mod convert;
 mod csv;
 mod detect;
 mod error;
@@ -16,25 +19,35 @@ mod field;
 mod format;
 mod formats;
 mod input;
+mod names;
 mod path;
 mod question;
 mod reader;
 mod record;
+mod reorder;
 mod rows;
+pub mod scale;
 mod selection;
 mod sharing;
 pub mod stats;
 mod summary;
 mod time;
 mod values;
+mod watched;
+mod write;
 
+pub use anonymize::{Anonymizer, Key};
 pub use error::TraceError;
 pub use field::Field;
 pub use format::{Format, TimeBase};
+pub use names::{SmallNames, regroup};
 pub use path::Path;
 pub use question::{Question, Refused};
 pub use reader::{ReadOptions, TraceReader};
 pub use record::{Blocks, Content, Kind, Observed, Record, Segment};
+pub use reorder::Reorder;
 pub use sharing::{InfiniteCache, Part};
 pub use summary::Summary;
 pub use time::TimeUnit;
+pub use watched::Watched;
+pub use write::TraceWriter;

@@ -9,16 +9,13 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use xxhash_rust::xxh3;
 
+use super::canonical::canonical_text;
 use super::{Blocks, Content, Record, Segment};
 
 /// Token ids a block.
 const IDS_A_BLOCK: usize = 16;
 /// Bytes of text a block: about as many as 16 tokens.
 const TEXT_BLOCK_BYTES: usize = 64;
-
-/// Cannot occur in UTF-8, so no text is another one's role.
-const SEGMENT_START: u8 = 0xff;
-const ROLE_END: u8 = 0xfe;
 
 /// Units of a prompt: tokens where the trace knows them, else bytes of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,13 +63,7 @@ impl InfiniteCache {
     }
 
     fn take_text(&mut self, segments: &[Segment]) -> Part {
-        let mut text = Vec::new();
-        for segment in segments {
-            text.push(SEGMENT_START);
-            text.extend_from_slice(segment.role.as_bytes());
-            text.push(ROLE_END);
-            text.extend_from_slice(segment.text.as_bytes());
-        }
+        let text = canonical_text(segments);
         let held = self.walk(text.chunks_exact(TEXT_BLOCK_BYTES));
         Part { total: text.len() as u64, reused: held * TEXT_BLOCK_BYTES as u64 }
     }

@@ -7,3 +7,4 @@ mod server;
 mod shared_traces;
 mod trace_formats;
 mod trace_reading;
+mod trace_writing;

@@ -71,6 +71,7 @@ struct Row<'a> {
 struct Extra {
     block_tokens: Option<Tokens>,
     input_tokens: Option<Tokens>,
+    output_tokens_max: Option<Tokens>,
     ttft_ms: Option<f64>,
     e2e_ms: Option<f64>,
     cached_tokens: Option<Tokens>,
@@ -206,6 +207,7 @@ impl ReadRow for Mooncake {
             tenant: row.tenant.map(|name| name.0).or(prompt.tenant),
             input_tokens: row.input_length.or(x.and_then(|x| x.input_tokens)).map(|tokens| tokens.0),
             output_tokens: row.output_length.map(|tokens| tokens.0),
+            output_tokens_max: x.and_then(|x| x.output_tokens_max).map(|tokens| tokens.0).or(prompt.output_tokens_max),
             observed: row.x.map(observed).unwrap_or_default(),
             ..prompt
         });

@@ -15,6 +15,7 @@ const BODY: &str = " JSON body: ";
 const DETAILS: &str = " details: prompt: ";
 const TOKEN_IDS: &str = ", prompt_token_ids: [";
 const RECEIVED: &str = "Received request ";
+const PARAMS: &str = ": params: ";
 const MAX_TOKENS: &str = "max_tokens=";
 
 /// The line that tells a request.
@@ -31,7 +32,7 @@ impl Line {
             Some(Self::Body)
         } else if line.contains(DETAILS) && line.contains(TOKEN_IDS) {
             Some(Self::Details)
-        } else if line.contains(RECEIVED) {
+        } else if line.contains(RECEIVED) && line.contains(PARAMS) {
             Some(Self::Received)
         } else {
             None
