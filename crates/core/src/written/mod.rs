@@ -51,6 +51,31 @@ pub fn written(text: &str) -> String {
     String::from_utf8(out).expect("whole characters")
 }
 
+/// The text that is written so; what is no escape of this form stays as it is.
+#[must_use]
+pub fn plain(written: &str) -> String {
+    let mut out = String::with_capacity(written.len());
+    let mut rest = written;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let letter = after.chars().next();
+        let code = || u8::from_str_radix(after.strip_prefix("u00")?.get(..2)?, 16).ok();
+        let (c, len) = match letter {
+            Some(c @ ('"' | '\\')) => (c, 1),
+            Some('n') => ('\n', 1),
+            Some('r') => ('\r', 1),
+            Some('t') => ('\t', 1),
+            Some('b') => ('\u{8}', 1),
+            Some('f') => ('\u{c}', 1),
+            _ => code().map_or(('\\', 0), |code| (char::from(code), 5)),
+        };
+        out.push(c);
+        rest = &after[len..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// How long a text is that is written so: a piece of one, not cut inside an escape.
 #[must_use]
 pub fn plain_bytes(written: &[u8]) -> usize {
@@ -105,6 +130,7 @@ mod tests {
             let text = text + &controls;
             let written = written(&text);
             prop_assert_eq!(plain_bytes(written.as_bytes()), text.len());
+            prop_assert_eq!(plain(&written), &text[..]);
             prop_assert_eq!(format!("\"{written}\""), serde_json::to_string(&text).unwrap());
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kvroute_core::written::plain;
 use kvroute_wire::request::{Dialect, Limits, Outcome, PromptSink, RequestScanner, Scan};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -85,8 +86,8 @@ impl Gather {
             return Some(Content::TokenIds(self.ids.into()));
         }
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let segments: Vec<_> =
-            self.segments.into_iter().map(|(role, said)| Segment { role: text(role), text: text(said) }).collect();
+        let segment = |(role, said)| Segment { role: text(role), text: plain(&text(said)) };
+        let segments: Vec<_> = self.segments.into_iter().map(segment).collect();
         (!segments.is_empty()).then_some(Content::Text(segments))
     }
 }
@@ -134,6 +135,12 @@ mod tests {
             Content::Text(segments) => segments.into_iter().map(|segment| (segment.role, segment.text)).collect(),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_text_is_plain_however_it_was_written() {
+        let body = r#"{"messages":[{"role":"user","content":"\u0022a\\b\"\n\u00e9\u0001\/"}]}"#;
+        assert_eq!(segments(body, Dialect::Auto), [("user".to_owned(), "\"a\\b\"\n\u{e9}\u{1}/".to_owned())]);
     }
 
     #[test]
