@@ -40,6 +40,10 @@ use crate::models;
 use crate::response::body::ResponseBody;
 use crate::snapshot::Snapshot;
 
+/// Longest path with its query that is passed on. The base path of a replica and its address go before it, and all of it
+/// must fit into the 64 KiB less one byte that a URI may have.
+const PATH_BYTES_MAX: usize = 62 << 10;
+
 /// Answers one request on the data port.
 pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let arrived = Instant::now();
@@ -118,6 +122,9 @@ async fn infer(
     // Read first: a refusal before it would close on a client that is still sending.
     let prompt_only = !facts::need_all(snapshot, &call, &head.headers);
     let mut received = read::body(&head.headers, body, call.dialect(), prompt_only, (gateway, snapshot)).await?;
+    if head.uri.path_and_query().is_some_and(|path| path.as_str().len() > PATH_BYTES_MAX) {
+        return Err(Refusal::path_too_long(PATH_BYTES_MAX));
+    }
     let params = headers::Params::of(&call, &head.headers)?;
     let index = endpoint_of(snapshot, &call, &received)?;
     let endpoint = snapshot.endpoint_config(index);

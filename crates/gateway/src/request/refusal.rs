@@ -34,6 +34,8 @@ pub(crate) enum RefusalKind {
     Invalid,
     /// No such path.
     UnknownPath,
+    /// The path is longer than one can be that is passed on.
+    PathTooLong,
     /// The path has no such method.
     WrongMethod(&'static str),
     /// No endpoint serves this model.
@@ -64,6 +66,7 @@ impl RefusalKind {
         match self {
             Self::Invalid => (StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_request"),
             Self::UnknownPath => (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_path"),
+            Self::PathTooLong => (StatusCode::URI_TOO_LONG, "invalid_request_error", "path_too_long"),
             Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "method_not_allowed"),
             Self::UnknownModel => (StatusCode::NOT_FOUND, "invalid_request_error", "model_not_found"),
             Self::UnknownName => (StatusCode::NOT_FOUND, "invalid_request_error", "not_found"),
@@ -84,6 +87,7 @@ impl RefusalKind {
         match self {
             Self::Invalid
             | Self::UnknownPath
+            | Self::PathTooLong
             | Self::WrongMethod(_)
             | Self::UnknownModel
             | Self::UnknownName
@@ -177,6 +181,10 @@ impl Refusal {
 
     pub(crate) fn wrong_method(allowed: &'static str) -> Self {
         Self::new(RefusalKind::WrongMethod(allowed), format!("this path takes {allowed} only"))
+    }
+
+    pub(crate) fn path_too_long(bytes_max: usize) -> Self {
+        Self::new(RefusalKind::PathTooLong, format!("the path and its query are longer than {bytes_max} bytes"))
     }
 
     pub(crate) fn unknown_path(path: &str) -> Self {

@@ -38,7 +38,8 @@ impl Replica {
                 serving.connections.fetch_add(1, Ordering::Relaxed);
                 let replica = serving.clone();
                 let service = service_fn(move |request| replica.clone().answer(request));
-                let http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let mut http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                http2.max_header_list_size(1 << 20);
                 let connection = http2.serve_connection(TokioIo::new(socket), service);
                 let kill = serving.kill.clone();
                 tokio::spawn(async move {
@@ -171,4 +172,22 @@ async fn a_replica_that_does_not_speak_http2_is_down() {
     gateway.becomes("r0", "down").await;
     assert_eq!(post(gateway.address(), CHAT, streamed_chat("hi")).await.status, 503);
     assert_eq!(get(gateway.address(), "/livez").await.status, 200);
+}
+
+/// The base path goes before the client's own path, and a URI has an end.
+#[tokio::test]
+async fn a_path_that_cannot_be_passed_on_is_refused_and_speaks_against_no_replica() {
+    let (_replica, address) = Replica::start().await;
+    let gateway = Gateway::start(&format!(
+        "limits: {{header_bytes_max: 131072}}\nreplicas: [{{id: r0, url: 'http://{address}/a/base', http2: true}}]"
+    ))
+    .await;
+    for (bytes, status) in [(62 << 10, 200), ((62 << 10) + 1, 414), (65_534, 414)] {
+        let query = "x".repeat(bytes - CHAT.len() - 1);
+        let answer = post(gateway.address(), &format!("{CHAT}?{query}"), chat("hi")).await;
+        assert_eq!(answer.status, status, "{bytes}: {:?}", answer.text());
+    }
+    let page = gateway.metrics().await;
+    assert_eq!(page.sum("kvroute_replica_routed_requests_total", &[]), 1.0);
+    gateway.is_at_rest().await;
 }
