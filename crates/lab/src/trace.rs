@@ -18,6 +18,7 @@ mod error;
 mod field;
 mod format;
 mod formats;
+pub mod generate;
 mod input;
 mod names;
 mod path;
