@@ -29,7 +29,12 @@ pub struct CacheView {
 impl CacheView {
     /// An empty view of a cache of `capacity_tokens`.
     pub fn new(capacity_tokens: u64) -> Self {
-        Self { blocks: Mutex::new(BlockLru::new(blocks_of_tokens(capacity_tokens))) }
+        Self::of_blocks(blocks_of_tokens(capacity_tokens))
+    }
+
+    /// An empty view of a cache of `blocks` chain blocks, at least one: for chains whose blocks are not those of text.
+    pub fn of_blocks(blocks: usize) -> Self {
+        Self { blocks: Mutex::new(BlockLru::new(blocks.max(1))) }
     }
 
     /// How many leading blocks of `chain` are held.
@@ -235,6 +240,14 @@ mod tests {
         assert_eq!((view.matched_blocks(&other), view.matched_blocks(&chain(b'a', 3, 5))), (3, 5));
         view.insert(&other);
         assert_eq!((view.matched_blocks(&other), view.blocks()), (8, 10));
+    }
+
+    #[test]
+    fn chains_of_other_blocks_are_held_by_their_number() {
+        let view = CacheView::of_blocks(3);
+        let chain = PrefixChain::of_hashes(vec![1, 2, 3, 4], 2_048);
+        view.insert(&chain);
+        assert_eq!((view.matched_blocks(&chain), chain.bytes_of(3)), (3, 6_144));
     }
 
     #[test]

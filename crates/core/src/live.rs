@@ -87,9 +87,14 @@ pub struct Live {
 impl Live {
     /// A replica of which nothing is known yet but the size of its cache.
     pub fn new(kv_tokens: u64) -> Self {
+        Self::with_cache(CacheView::new(kv_tokens))
+    }
+
+    /// A replica of which nothing is known yet but its cache view.
+    pub fn with_cache(cache: CacheView) -> Self {
         Self {
             load: Load::default(),
-            cache: CacheView::new(kv_tokens),
+            cache,
             breaker: Breaker::default(),
             duty: AtomicU8::new(Duty::Ready as u8),
             health: AtomicU8::new(Health::Warming as u8),

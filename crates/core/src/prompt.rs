@@ -56,12 +56,30 @@ impl Settings {
 }
 
 /// The hashes of a prompt's growing beginnings, one for each full block.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixChain {
     hashes: Vec<u64>,
+    block_bytes: u64,
+}
+
+impl Default for PrefixChain {
+    fn default() -> Self {
+        Self { hashes: Vec::new(), block_bytes: BLOCK_BYTES as u64 }
+    }
 }
 
 impl PrefixChain {
+    /// A chain whose blocks are known by name only, each the hash of all up to its end, and stand for `block_bytes` of
+    /// text: what a recording without text holds.
+    pub fn of_hashes(hashes: Vec<u64>, block_bytes: u64) -> Self {
+        Self { hashes, block_bytes }
+    }
+
+    /// Bytes of text in the first `blocks` blocks.
+    pub fn bytes_of(&self, blocks: usize) -> u64 {
+        blocks as u64 * self.block_bytes
+    }
+
     /// The chain hashes, shortest beginning first.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
@@ -90,6 +108,17 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// A prompt of which no text is known but its chain, the bytes of text that it would have, and its keys: the length
+    /// and the hash of that much of its beginning.
+    pub fn of_chain(chain: PrefixChain, text_bytes: u64, keys: impl IntoIterator<Item = (u32, u64)>) -> Self {
+        Self { chain, text_bytes, is_cut: false, keys: keys.into_iter().collect() }
+    }
+
+    /// Bytes of its text that whoever holds the first `blocks` blocks of its chain holds.
+    pub fn bytes_of(&self, blocks: usize) -> u64 {
+        self.chain.bytes_of(blocks).min(self.text_bytes)
+    }
+
     /// The key of the first `prefix_length` characters, or of the whole text where it is shorter. `None` if there was
     /// no text, or the length was not among the settings'.
     pub fn key(&self, prefix_length: u32) -> Option<u64> {

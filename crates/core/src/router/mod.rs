@@ -21,7 +21,6 @@ use crate::filter::{self, HasPath, Needs};
 use crate::fleet::{Endpoint, EngineId, Replica, Variant};
 use crate::load::{Load, Reservation};
 use crate::moment::{Entropy, Moment};
-use crate::prompt::BLOCK_BYTES;
 use crate::routing::Strategy;
 use crate::strategy::least_outstanding::least_load;
 use crate::strategy::{Pick, eligible, least_outstanding, prefix_aware, random, round_robin, session};
@@ -72,17 +71,46 @@ pub fn route(
         Some(found) => found,
         None => among_all(variant, needs, facts, attempts, key, now_us, &mut entropy)?,
     };
-    let mut reservation = take(variant, needs, found.choice, now_us);
+    let reservation = take(variant, needs, found.choice, now_us);
     drop(turn);
+    Ok(placed(index, variant, needs, found, facts, reservation, now_us))
+}
 
-    let held = filter::matched_blocks(variant, needs, found.choice, &facts.prompt.chain);
-    let decision = decide(index, variant, needs, found, facts, held, now_us);
-    reservation.expect_held(&facts.prompt.chain, held, facts.uncached_tokens(decision.captured_bytes));
-    if needs.component.is_none() {
-        let blocks = facts.prompt.chain.hashes().iter();
-        blocks.for_each(|block| variant.last_sent.set(*block, found.choice.replica));
+/// A rule that is no strategy of a variant: it sees the variant and its places, of which at least one is eligible, and
+/// picks an eligible one.
+pub type Rule<'a> = &'a mut dyn FnMut(&Variant, &[Candidate], &mut Entropy) -> Pick;
+
+/// As [`route`], but `rule` picks in place of the variant's strategy. Everything else is the same lines: which places
+/// there are and why some are dropped, the place taken, what is believed to be held. For comparing rules.
+pub fn route_by(
+    endpoint: &Endpoint,
+    facts: &RequestFacts,
+    has_path: HasPath<'_>,
+    attempts: Attempts<'_>,
+    moment: Moment,
+    rule: Rule<'_>,
+) -> Result<Routed, NoRoute> {
+    let Moment { now_us, mut entropy } = moment;
+    let holders = holders(endpoint, facts);
+    let needs = needs_of(endpoint, facts, holders.as_deref(), has_path)?;
+    let index = match attempts.variant {
+        Some(index) => index,
+        None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
+    };
+    let variant = &endpoint.variants[index];
+
+    let turn = variant.turn.lock();
+    let candidates = filter::candidates(variant, needs, attempts.tried, now_us);
+    if eligible(&candidates).next().is_none() {
+        return Err(NoRoute::among(&candidates));
     }
-    Ok(Routed { decision, reservation })
+    let pick = rule(variant, &candidates, &mut entropy);
+    assert!(candidates[pick.index].is_eligible(), "dropped but chosen");
+    let home = pick.home.map(|home| candidates[home].choice());
+    let found = Found { choice: candidates[pick.index].choice(), home, reason: pick.reason };
+    let reservation = take(variant, needs, found.choice, now_us);
+    drop(turn);
+    Ok(placed(index, variant, needs, found, facts, reservation, now_us))
 }
 
 /// What a decision would look at: every place of the variant, each replica in its order, or each copy of the invoked
@@ -292,9 +320,29 @@ fn decide(
         reason: if is_hit { Reason::PrefixHit } else { found.reason },
         choice: found.choice,
         home: found.home,
-        available_bytes: held_bytes(available_blocks, facts),
-        captured_bytes: held_bytes(captured_blocks, facts),
+        available_bytes: facts.prompt.bytes_of(available_blocks),
+        captured_bytes: facts.prompt.bytes_of(captured_blocks),
     }
+}
+
+/// What is believed to be held where the place was taken, and that the prompt is on its way there.
+fn placed(
+    index: usize,
+    variant: &Variant,
+    needs: Needs<'_>,
+    found: Found,
+    facts: &RequestFacts,
+    mut reservation: Reservation,
+    now_us: u64,
+) -> Routed {
+    let held = filter::matched_blocks(variant, needs, found.choice, &facts.prompt.chain);
+    let decision = decide(index, variant, needs, found, facts, held, now_us);
+    reservation.expect_held(&facts.prompt.chain, held, facts.uncached_tokens(decision.captured_bytes));
+    if needs.component.is_none() {
+        let blocks = facts.prompt.chain.hashes().iter();
+        blocks.for_each(|block| variant.last_sent.set(*block, found.choice.replica));
+    }
+    Routed { decision, reservation }
 }
 
 fn take(variant: &Variant, needs: Needs<'_>, choice: Choice, now_us: u64) -> Reservation {
@@ -303,8 +351,4 @@ fn take(variant: &Variant, needs: Needs<'_>, choice: Choice, now_us: u64) -> Res
         (copy.live.clone(), copy.has_own_address)
     });
     Reservation::take(variant.replicas[choice.replica].live.clone(), copy, now_us)
-}
-
-fn held_bytes(blocks: usize, facts: &RequestFacts) -> u64 {
-    ((blocks * BLOCK_BYTES) as u64).min(facts.prompt.text_bytes)
 }

@@ -1,11 +1,14 @@
 //! Where requests go when nothing is busy.
 
-use kvroute_core::decision::{Drop, Reason};
+use kvroute_core::decision::{Candidate, Drop, Reason};
 use kvroute_core::facts::RequestFacts;
+use kvroute_core::fleet::Variant;
 use kvroute_core::hash;
 use kvroute_core::live::{Duty, Health};
-use kvroute_core::router::{Attempts, NoRoute};
+use kvroute_core::moment::Entropy;
+use kvroute_core::router::{self, Attempts, NoRoute};
 use kvroute_core::routing::Strategy;
+use kvroute_core::strategy::Pick;
 use proptest::prelude::*;
 use smallvec::smallvec;
 
@@ -295,6 +298,29 @@ fn a_target_without_a_path_for_the_request_is_never_asked() {
     }
     let none = kvroute_core::router::route(&endpoint, &facts("x"), Some(&|_| false), Attempts::default(), moment(0));
     assert_eq!(none.expect_err("none has it"), NoRoute::Unfit(vec![(Drop::NoPath, 2)]));
+}
+
+#[test]
+fn another_rule_picks_among_the_same_places_and_everything_else_is_as_ever() {
+    let fleet = fleet_of(3, routing(Strategy::Random, 32));
+    fleet.variants[0].replicas[1].live.set_health(Health::Down);
+    let prompt = "a system prompt of more than one block ".repeat(40);
+    let route = |n| {
+        let mut seen = Vec::new();
+        let mut last = |_: &Variant, candidates: &[Candidate], _: &mut Entropy| {
+            seen = candidates.iter().map(Candidate::is_eligible).collect();
+            Pick::new(2, Reason::Load)
+        };
+        let routed = router::route_by(&fleet, &facts(&prompt), None, Attempts::default(), moment(n), &mut last);
+        assert_eq!(seen, [true, false, true]);
+        routed.expect("two can take it")
+    };
+    let (first, second) = (route(1), route(2));
+    assert_eq!((first.decision.choice.replica, first.decision.captured_bytes), (2, 0));
+    assert!(second.decision.captured_bytes > 1_024, "the place is believed to hold what it was sent");
+    assert_eq!(fleet.variants[0].replicas[2].live.load.in_flight(), 2);
+    drop((first, second));
+    assert_eq!(fleet.variants[0].replicas[2].live.load.in_flight(), 0);
 }
 
 proptest! {
