@@ -14,7 +14,9 @@
 //! `usage.prompt_tokens_details.cached_tokens`, times are what the client saw. Only the names of the
 //! replica and of the decision's reason come from the router's response headers.
 
+pub mod baselines;
 pub mod load;
+pub mod replay;
 pub mod report;
 pub mod stats;
 pub mod trace;

@@ -1,0 +1,29 @@
+//! What another strategy would have done with this traffic: a fleet in virtual time.
+//!
+//! Every decision is taken by the gateway's own code (`core::router`) over engines that are modelled
+//! (`engine::model`), so a replay differs from the gateway by what the model differs from an engine, and by nothing else.
+//! Whatever it says about time is *simulated*.
+//!
+//! [`prepare`](prepare()) makes [`Jobs`] of a trace, [`simulate`] runs one [`Contender`] over them.
+
+mod contender;
+mod fleet;
+mod job;
+mod outcome;
+mod pacing;
+mod prepare;
+mod schedule;
+mod sim;
+#[cfg(test)]
+mod tests;
+mod warmup;
+
+pub use contender::{Contender, Rule};
+pub use fleet::{FleetSpec, Group};
+pub use job::{Job, Jobs, LengthUnit};
+pub use outcome::{Ending, FleetMark, Run, Served};
+pub use pacing::{Clock, Pacing};
+pub use prepare::{MadeUpPrefixes, PrepareOptions, Unusable, prepare, unit_of};
+pub use schedule::{Change, FleetEvent, duration_us};
+pub use sim::{Setting, simulate};
+pub use warmup::{Cut, Warmup};
