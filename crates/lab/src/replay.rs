@@ -6,24 +6,32 @@
 //!
 //! [`prepare`](prepare()) makes [`Jobs`] of a trace, [`simulate`] runs one [`Contender`] over them.
 
+mod bootstrap;
+mod comparison;
 mod contender;
 mod fleet;
 mod job;
+mod measures;
 mod outcome;
 mod pacing;
 mod prepare;
 mod schedule;
+mod series;
 mod sim;
 #[cfg(test)]
 mod tests;
 mod warmup;
 
+pub use bootstrap::{Changes, Interval};
+pub use comparison::{Case, Column, Question, compare};
 pub use contender::{Contender, Rule};
 pub use fleet::{FleetSpec, Group};
 pub use job::{Job, Jobs, LengthUnit};
+pub use measures::{Gpu, Locality, Measures, Queue, Recovery, Share, gpus};
 pub use outcome::{Ending, FleetMark, Run, Served};
 pub use pacing::{Clock, Pacing};
 pub use prepare::{MadeUpPrefixes, PrepareOptions, Unusable, prepare, unit_of};
 pub use schedule::{Change, FleetEvent, duration_us};
+pub use series::{OverTime, POINTS_MAX, Series};
 pub use sim::{Setting, simulate};
 pub use warmup::{Cut, Warmup};

@@ -7,6 +7,7 @@
 //! Latencies are those of requests that succeeded. What failed or was cut is counted next to them:
 //! a router that drops its slow requests must not look fast unnoticed.
 
+pub(crate) mod columns;
 mod compare;
 mod goodput;
 mod json;
@@ -192,7 +193,8 @@ fn ms(us: u64) -> f64 {
     us as f64 / 1e3
 }
 
-fn gap_summary(gaps_us: &Histogram<u64>, percents: &[f64]) -> Summary {
+/// What a histogram of gaps between tokens, in microseconds, comes to in milliseconds.
+pub(crate) fn gap_summary(gaps_us: &Histogram<u64>, percents: &[f64]) -> Summary {
     if gaps_us.is_empty() {
         return Series::default().summary(percents);
     }

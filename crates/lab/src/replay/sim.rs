@@ -165,11 +165,11 @@ impl<'a> Sim<'a> {
             self.advance(number, at);
             return Ok(true);
         }
-        if arrival <= change {
-            if let Some(job) = self.pacer.take() {
-                self.arrive(job, arrival);
-                return Ok(true);
-            }
+        if arrival <= change
+            && let Some(job) = self.pacer.take()
+        {
+            self.arrive(job, arrival);
+            return Ok(true);
         }
         // Changes after the last request matter to nobody.
         if arrival == NEVER && engine.is_none() {

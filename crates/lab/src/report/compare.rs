@@ -1,7 +1,9 @@
 //! Routing strategies side by side, each against the first.
 
 use super::{
-    a_second, ms,
+    a_second,
+    columns::{Cell, Comparison, table},
+    ms,
     totals::{Totals, ratio},
 };
 use crate::{load::Outcome, stats::Series};
@@ -57,43 +59,12 @@ impl StrategyResult {
     }
 }
 
-/// A value, and its change against the first strategy.
-struct Cell {
-    value: String,
-    change: Option<Change>,
-}
-
-struct Change {
-    text: String,
-    judgement: Judgement,
-}
-
-#[derive(Clone, Copy)]
-enum Judgement {
-    Better,
-    Worse,
-    Neither,
-}
-
 /// One metric: its label, its value, and what counts as better.
 struct Metric {
     label: &'static str,
     value: fn(&StrategyResult) -> Option<f64>,
     decimals: usize,
     change: Comparison,
-}
-
-/// How a metric is compared with the first strategy's.
-#[derive(Clone, Copy)]
-enum Comparison {
-    /// In percent; less is better.
-    LessPercent,
-    /// In percent; more is better.
-    MorePercent,
-    /// In percentage points; more is better.
-    MorePoints,
-    /// Not at all: what is better depends on the rest.
-    No,
 }
 
 const METRICS: [Metric; 9] = [
@@ -125,93 +96,19 @@ pub fn compare(strategies: &[StrategyResult], colour: bool) -> String {
     let Some(first) = strategies.first() else {
         return String::new();
     };
-    let mut lines: Vec<String> = [""].into_iter().chain(METRICS.iter().map(|m| m.label)).map(str::to_owned).collect();
-    pad_left_aligned(&mut lines);
-    for (index, strategy) in strategies.iter().enumerate() {
+    let labels: Vec<&str> = METRICS.iter().map(|metric| metric.label).collect();
+    let cells = |(index, strategy): (usize, &StrategyResult)| {
         let base = (index > 0).then_some(first);
-        let cells: Vec<Cell> = METRICS.iter().map(|metric| metric.cell(strategy, base)).collect();
-        push_column(&mut lines, &strategy.name, &cells, colour);
-    }
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
-fn pad_left_aligned(lines: &mut [String]) {
-    let width = lines.iter().map(|line| width(line)).max().unwrap_or_default();
-    for line in lines {
-        line.push_str(&spaces(width - self::width(line)));
-    }
-}
-
-/// Adds a strategy's column: its name, then values and changes in two right-aligned columns.
-fn push_column(lines: &mut [String], name: &str, cells: &[Cell], colour: bool) {
-    let changes = cells.iter().filter_map(|cell| cell.change.as_ref());
-    let change_width = changes.map(|change| 1 + width(&change.text)).max().unwrap_or_default();
-    let values = cells.iter().map(|cell| width(&cell.value)).max().unwrap_or_default();
-    let value_width = values.max(width(name).saturating_sub(change_width));
-    let name_indent = value_width + change_width - width(name);
-    let (head, rows) = lines.split_at_mut(1);
-    for line in head {
-        line.push_str(&format!("{GAP}{}{name}", spaces(name_indent)));
-    }
-    for (line, cell) in rows.iter_mut().zip(cells) {
-        line.push_str(&format!("{GAP}{}{}", spaces(value_width - width(&cell.value)), cell.value));
-        let change = cell.change.as_ref();
-        let used = change.map_or(0, |change| width(&change.text));
-        line.push_str(&spaces(change_width - used));
-        line.push_str(&change.map(|change| change.shown(colour)).unwrap_or_default());
-    }
-}
-
-/// Between two strategies.
-const GAP: &str = "   ";
-
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn spaces(n: usize) -> String {
-    " ".repeat(n)
+        METRICS.iter().map(|metric| metric.cell(strategy, base)).collect()
+    };
+    let columns: Vec<(&str, Vec<Cell>)> =
+        strategies.iter().enumerate().map(|column| (column.1.name.as_str(), cells(column))).collect();
+    table(&labels, &columns, colour)
 }
 
 impl Metric {
     fn cell(&self, strategy: &StrategyResult, base: Option<&StrategyResult>) -> Cell {
-        let value = (self.value)(strategy);
-        let decimals = self.decimals;
-        Cell {
-            value: value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}")),
-            change: value.zip(base.and_then(self.value)).and_then(|(value, base)| self.change.of(value, base)),
-        }
-    }
-}
-
-impl Comparison {
-    /// The change, unless there is nothing it could be measured against.
-    fn of(self, value: f64, base: f64) -> Option<Change> {
-        let relative = (base > 0.0).then(|| (value / base - 1.0) * 100.0);
-        let (amount, unit, good) = match self {
-            Self::LessPercent => (relative?, "%", -1.0),
-            Self::MorePercent => (relative?, "%", 1.0),
-            Self::MorePoints => (value - base, "pt", 1.0),
-            Self::No => return None,
-        };
-        // Rounded first, so that nothing reads as "-0.0" and nothing that reads as zero is coloured.
-        let amount = (amount * 10.0).round() / 10.0 + 0.0;
-        let judgement = match amount * good {
-            better if better > 0.0 => Judgement::Better,
-            worse if worse < 0.0 => Judgement::Worse,
-            _ => Judgement::Neither,
-        };
-        Some(Change { text: format!("{amount:+.1}{unit}"), judgement })
-    }
-}
-
-impl Change {
-    fn shown(&self, colour: bool) -> String {
-        match (colour, self.judgement) {
-            (true, Judgement::Better) => format!("\x1b[32m{}\x1b[0m", self.text),
-            (true, Judgement::Worse) => format!("\x1b[31m{}\x1b[0m", self.text),
-            _ => self.text.clone(),
-        }
+        Cell::new((self.value)(strategy), base.and_then(self.value), self.decimals, self.change)
     }
 }
 

@@ -19,10 +19,15 @@ pub struct Goodput {
 impl Goodput {
     /// Whether a request that succeeded kept every limit.
     pub fn kept_by(&self, record: &Record) -> bool {
+        self.kept_within(record.ttft_us as f64, record.tpot_us(), record.e2e_us as f64)
+    }
+
+    /// The same for one that took these microseconds; an answer of one token has no time per token.
+    pub fn kept_within(&self, ttft_us: f64, tpot_us: Option<f64>, e2e_us: f64) -> bool {
         let within = |us: f64, limit_ms: Option<f64>| limit_ms.is_none_or(|ms| us <= ms * 1e3);
-        within(record.ttft_us as f64, self.ttft_ms)
-            && within(record.tpot_us().unwrap_or_default(), self.tpot_ms)
-            && within(record.e2e_us as f64, self.e2el_ms)
+        within(ttft_us, self.ttft_ms)
+            && within(tpot_us.unwrap_or_default(), self.tpot_ms)
+            && within(e2e_us, self.e2el_ms)
     }
 }
 
