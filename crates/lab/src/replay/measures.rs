@@ -53,6 +53,8 @@ pub struct Measures {
     pub input_tokens_in_window: u64,
     /// Their tokens.
     pub output_tokens_in_window: u64,
+    /// Tokens of all answers, the warm-up's too: what the GPU time was spent on.
+    pub output_tokens_all: u64,
     /// Where prompt tokens were.
     pub locality: Locality,
     /// Of each replica that ever was, in order: its id, its share of the counted requests, 0..1, and the 99th percentile
@@ -154,6 +156,7 @@ impl Measures {
             good_in_window: limits.map(|_| window.good),
             input_tokens_in_window: window.input_tokens,
             output_tokens_in_window: window.output_tokens,
+            output_tokens_all: runs.iter().flat_map(|(_, run)| &run.served).map(|s| u64::from(s.output_tokens)).sum(),
             locality: locality(runs, setting),
             shares: shares(setting, runs),
             spill_ratio: spilled as f64 / total.max(1) as f64,

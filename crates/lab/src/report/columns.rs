@@ -34,7 +34,7 @@ pub(crate) enum Comparison {
 
 /// A table: a column of labels, then one a strategy, which has a cell a label. `colour` marks changes green or red with
 /// ANSI sequences.
-pub(crate) fn table(labels: &[&str], columns: &[(&str, Vec<Cell>)], colour: bool) -> String {
+pub(crate) fn table(labels: &[&str], columns: &[(&str, &[Cell])], colour: bool) -> String {
     let mut lines: Vec<String> = [""].iter().chain(labels).map(|&label| label.to_owned()).collect();
     pad_left_aligned(&mut lines);
     for (name, cells) in columns {

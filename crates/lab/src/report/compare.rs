@@ -101,8 +101,9 @@ pub fn compare(strategies: &[StrategyResult], colour: bool) -> String {
         let base = (index > 0).then_some(first);
         METRICS.iter().map(|metric| metric.cell(strategy, base)).collect()
     };
-    let columns: Vec<(&str, Vec<Cell>)> =
-        strategies.iter().enumerate().map(|column| (column.1.name.as_str(), cells(column))).collect();
+    let all: Vec<Vec<Cell>> = strategies.iter().enumerate().map(cells).collect();
+    let names = strategies.iter().map(|strategy| strategy.name.as_str());
+    let columns: Vec<(&str, &[Cell])> = names.zip(all.iter().map(Vec::as_slice)).collect();
     table(&labels, &columns, colour)
 }
 
