@@ -18,7 +18,7 @@
 mod body;
 mod ceiling;
 mod multi_turn;
-mod order;
+pub(crate) mod order;
 mod shared_prefix;
 mod text;
 

@@ -18,7 +18,7 @@ use super::text::below;
 
 /// Uses of each prefix: whole numbers around `mean` that add up to `prefixes x mean`, rounded.
 /// `mean` is at least 1.
-pub(super) fn even_uses(prefixes: u32, mean: f64) -> Vec<u32> {
+pub(crate) fn even_uses(prefixes: u32, mean: f64) -> Vec<u32> {
     let upto = |n: u32| (f64::from(n) * mean).round() as u64;
     (0..prefixes).map(|index| (upto(index + 1) - upto(index)) as u32).collect()
 }
@@ -49,13 +49,18 @@ pub(super) fn zipf_uses(prefixes: u32, mean: f64, alpha: f64) -> Vec<u32> {
 
 /// The prefix of each request, with at most `live` (at least 1) prefixes in use at a time.
 pub(super) fn windowed(uses: &[u32], live: u32, rng: &mut ChaCha8Rng) -> Vec<u32> {
+    windowed_by(uses, live, |bound| below(rng, bound))
+}
+
+/// The same, where `draw` gives a number below its argument.
+pub(crate) fn windowed_by(uses: &[u32], live: u32, mut draw: impl FnMut(u32) -> u32) -> Vec<u32> {
     let mut left = uses.to_vec();
     let mut fresh = (0..uses.len() as u32).filter(|&prefix| uses[prefix as usize] > 0);
     let mut window: VecDeque<u32> = fresh.by_ref().take(live as usize).collect();
     let mut order = Vec::with_capacity(uses.iter().map(|&n| n as usize).sum());
     while !window.is_empty() {
         let waiting_longer = window.len().div_ceil(2) as u32;
-        let Some(prefix) = window.remove(below(rng, waiting_longer) as usize) else {
+        let Some(prefix) = window.remove(draw(waiting_longer) as usize) else {
             break;
         };
         order.push(prefix);

@@ -1,0 +1,69 @@
+//! Amazon's second table for prefix-aware routing: ShareGPT conversations, seven replicas of Llama 3.1 70B.
+//!
+//! Published: changes against random in median and P90 TTFT, throughput and hit rates. Not published: which
+//! conversations, how many turns, the load. The knobs below make conversations of ShareGPT's shape (a message of a
+//! hundred-odd tokens, an answer of two hundred and more) whose prompts are repeated as much as the hit rates say.
+
+use kvroute_core::moment::Entropy;
+use kvroute_engine::model::Preset;
+
+use super::Scenario;
+use super::names::{Purpose, Text, between, name};
+use crate::replay::{Cut, FleetSpec, Pacing, Setting};
+use crate::trace::Record;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "aws-chat",
+    about: "Amazon's table: seven replicas of Llama 3.1 70B, conversations of ShareGPT's shape, one hour",
+    published: "prefix-aware against random: TTFT P50 -13..-16 %, P90 -24..-37 %, hits 30 -> 80 %, throughput +1..+3 %",
+    strategies: &["random", "least_outstanding", "prefix_aware"],
+    prefix_length: 256,
+    setting,
+    records,
+};
+
+const REPLICAS: u32 = 7;
+const USERS: u32 = 28;
+const HOUR_US: u64 = 3_600_000_000;
+/// As in `aws-8k`.
+const OVERHEAD_MS: f64 = 90.0;
+
+/// Turns of a conversation, from and to.
+const TURNS: (u32, u32) = (3, 7);
+/// Tokens of the first message, of a later one, of an answer.
+const FIRST_TOKENS: (u32, u32) = (128, 448);
+const MESSAGE_TOKENS: (u32, u32) = (50, 250);
+const ANSWER_TOKENS: (u32, u32) = (50, 250);
+/// More than are begun in an hour.
+const SESSIONS: u64 = 20_000;
+
+fn setting() -> Setting {
+    Setting {
+        fleet: FleetSpec::of(REPLICAS, Preset { overhead_ms: OVERHEAD_MS, ..Preset::default() }),
+        pacing: Pacing::Closed { users: USERS, ramp_us: 250_000 },
+        end_us: HOUR_US,
+        events: Vec::new(),
+        cut: Cut::Until(HOUR_US / 12),
+    }
+}
+
+fn records(seed: u64) -> Vec<Record> {
+    (0..SESSIONS).flat_map(|session| conversation(seed, session)).collect()
+}
+
+fn conversation(seed: u64, session: u64) -> Vec<Record> {
+    let mut draw = Entropy::new(name(seed, Purpose::Prefix, session));
+    let id: std::sync::Arc<str> = format!("s{session}").into();
+    let mut text = Text::default();
+    (0..between(&mut draw, TURNS.0, TURNS.1))
+        .map(|turn| {
+            let place = session << 8 | u64::from(turn);
+            let range = if turn == 0 { FIRST_TOKENS } else { MESSAGE_TOKENS };
+            text.push(name(seed, Purpose::Question, place), between(&mut draw, range.0, range.1));
+            let answer_tokens = between(&mut draw, ANSWER_TOKENS.0, ANSWER_TOKENS.1);
+            let record = Record { session: Some(id.clone()), ..text.request(answer_tokens) };
+            text.push(name(seed, Purpose::Answer, place), answer_tokens);
+            record
+        })
+        .collect()
+}
