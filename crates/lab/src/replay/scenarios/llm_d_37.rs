@@ -25,6 +25,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
         "llm_d_weighted:view=events",
         "llm_d_sticky",
         "prefix_aware",
+        "prefix_aware:concurrency_threshold=1024",
+        "lmetric",
     ],
     prefix_length: 2_048,
     setting,
@@ -63,20 +65,28 @@ fn setting() -> Setting {
 
 fn records(seed: u64) -> Vec<Record> {
     let mut entropy = Entropy::new(seed);
-    [WARMUP, MEASURED].iter().flat_map(|stage| held(stage, seed, &mut entropy)).collect()
+    // Like its generator (inference-perf's): all prompts in a random order, again and again.
+    let mut prompts: Vec<u32> = (0..GROUPS * PROMPTS).collect();
+    for last in (1..prompts.len()).rev() {
+        prompts.swap(last, entropy.below(last as u32 + 1) as usize);
+    }
+    let mut prompts = prompts.into_iter().cycle();
+    let mut held = |stage: &Stage| {
+        let mut at_ms = f64::from(stage.from_s) * 1e3;
+        let prompts = prompts.by_ref().take((stage.rate * stage.seconds) as usize);
+        prompts
+            .map(|prompt| {
+                at_ms -= hash::ln_unit(entropy.next_u64()) * 1e3 / f64::from(stage.rate);
+                Record { at_ms: Some(at_ms), ..request(seed, prompt) }
+            })
+            .collect::<Vec<_>>()
+    };
+    [WARMUP, MEASURED].iter().flat_map(&mut held).collect()
 }
 
-/// The requests of a stage, with exponential gaps.
-fn held(stage: &Stage, seed: u64, entropy: &mut Entropy) -> Vec<Record> {
-    let mut at_ms = f64::from(stage.from_s) * 1e3;
-    (0..stage.rate * stage.seconds)
-        .map(|_| {
-            at_ms -= hash::ln_unit(entropy.next_u64()) * 1e3 / f64::from(stage.rate);
-            let (group, prompt) = (entropy.below(GROUPS), entropy.below(PROMPTS));
-            let mut text = Text::default();
-            text.push(name(seed, Purpose::Prefix, group.into()), PREFIX_TOKENS);
-            text.push(name(seed, Purpose::Question, u64::from(group * PROMPTS + prompt)), QUESTION_TOKENS);
-            Record { at_ms: Some(at_ms), ..text.request(ANSWER_TOKENS) }
-        })
-        .collect()
+fn request(seed: u64, prompt: u32) -> Record {
+    let mut text = Text::default();
+    text.push(name(seed, Purpose::Prefix, u64::from(prompt / PROMPTS)), PREFIX_TOKENS);
+    text.push(name(seed, Purpose::Question, u64::from(prompt)), QUESTION_TOKENS);
+    text.request(ANSWER_TOKENS)
 }
