@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod engine;
 mod load;
+mod replay;
 mod serve;
 mod trace;
 
@@ -20,8 +21,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Routes each LLM request to the replica that already holds the beginning of its prompt.
 #[derive(Debug, Parser)]
 #[command(name = "kvroute", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 well, 1 failed, 2 wrong usage, 3 wrong configuration.\n\
-                        Log level: KVROUTE_LOG=warn|info|debug (default info).")]
+#[command(
+    after_help = "Exit codes: 0 well, 1 failed, 2 wrong usage, 3 wrong configuration, 99 a --fail-if came true.\n\
+                        Log level: KVROUTE_LOG=warn|info|debug (default info)."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -37,6 +40,8 @@ enum Command {
     Engine(engine::Args),
     /// Send a workload and report what clients see.
     Load(load::Args),
+    /// What other strategies would do with recorded traffic: a fleet in virtual time, no GPU needed.
+    Replay(Box<replay::Args>),
     /// See the difference: seven simulated replicas, the same traffic through three strategies.
     Demo(demo::Args),
     /// Look at recorded traffic.
@@ -50,6 +55,8 @@ enum Failure {
     Failed(anyhow::Error),
     /// Exit code 3; the diagnostics have been printed.
     WrongConfig,
+    /// Exit code 99; what came true has been printed.
+    Condition,
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
@@ -62,7 +69,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let level = match &cli.command {
         // Their output is a report, which a log would tear apart.
-        Command::Demo(_) | Command::Load(_) | Command::Trace(_) => "error",
+        Command::Demo(_) | Command::Load(_) | Command::Replay(_) | Command::Trace(_) => "error",
         _ => "info",
     };
     let filter = match log_filter(std::env::var("KVROUTE_LOG").ok().as_deref(), level) {
@@ -80,11 +87,13 @@ fn main() -> ExitCode {
         Command::Engine(args) => engine::run(args),
         Command::Load(args) => load::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Trace(args) => trace::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::WrongConfig) => ExitCode::from(3),
+        Err(Failure::Condition) => ExitCode::from(99),
         Err(Failure::Failed(error)) => {
             say!("error: {error:#}");
             ExitCode::FAILURE

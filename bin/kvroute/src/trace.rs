@@ -37,6 +37,13 @@ pub(crate) struct Reading {
     /// Files or folders, or - for standard input; .gz, .zst, .xz and .tar are unpacked.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a trace is read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct How {
     /// Format, where it is not to be told by the first rows.
     #[arg(long, help_heading = "Reading", value_parser = format)]
     format: Option<Format>,
@@ -67,6 +74,13 @@ pub(crate) struct Reading {
 impl Reading {
     /// Begins to read.
     pub(crate) fn open(&self, keep_bodies: bool) -> Result<TraceReader, Failure> {
+        self.how.open(&self.paths, keep_bodies)
+    }
+}
+
+impl How {
+    /// Begins to read what is at `paths`.
+    pub(crate) fn open(&self, paths: &[PathBuf], keep_bodies: bool) -> Result<TraceReader, Failure> {
         let options = ReadOptions {
             format: self.format,
             time_unit: self.time_unit,
@@ -79,7 +93,7 @@ impl Reading {
             keep_bodies,
             fields: self.field.clone(),
         };
-        Ok(TraceReader::open(&self.paths, options)?)
+        Ok(TraceReader::open(paths, options)?)
     }
 }
 

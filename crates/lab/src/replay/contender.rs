@@ -53,6 +53,31 @@ impl Contender {
         })
     }
 
+    /// A list, separated by commas, in which `core` and `baselines` stand for all of each and `all` for both.
+    ///
+    /// # Errors
+    /// As reading one of them, or if one is there twice.
+    pub fn list(text: &str) -> Result<Vec<Self>, InvalidOption> {
+        let mut list: Vec<Self> = Vec::new();
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name {
+                "core" => list.extend(Self::all_core()),
+                "baselines" => list.extend(Self::all_baselines()),
+                "all" => list.extend(Self::all_core().chain(Self::all_baselines())),
+                _ => list.push(name.parse()?),
+            }
+        }
+        for (index, contender) in list.iter().enumerate() {
+            if list[..index].contains(contender) {
+                return Err(InvalidOption::new("strategies", format!("{contender} is there twice")));
+            }
+        }
+        if list.is_empty() {
+            return Err(InvalidOption::new("strategies", "names none"));
+        }
+        Ok(list)
+    }
+
     /// The routing that the endpoint of the simulation has. A baseline's is `random`, which it never asks.
     pub(super) fn routing(&self, prefix_length: u32) -> Routing {
         let strategy = match self.rule {
@@ -157,6 +182,17 @@ mod tests {
         assert_eq!(names, Strategy::NAMES);
         for contender in Contender::all_baselines() {
             assert_eq!(contender.name().parse(), Ok(contender));
+        }
+    }
+
+    #[test]
+    fn a_list_may_name_whole_families_but_nobody_twice() {
+        let names = |text: &str| Contender::list(text).map(|list| list.len());
+        assert_eq!(names("random, prefix_aware"), Ok(2));
+        assert_eq!(names("all"), Ok(Strategy::ALL.len() + Baseline::all().len()));
+        assert_eq!(names("prefix_aware:prefix_length=1024,core"), Ok(Strategy::ALL.len() + 1));
+        for text in ["", ",", "core,random", "all,core"] {
+            assert!(names(text).is_err(), "{text}");
         }
     }
 

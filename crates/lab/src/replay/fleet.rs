@@ -3,6 +3,7 @@
 //! A change of the fleet is what it is to the gateway: a new snapshot around the same counters. What a restarted replica
 //! was believed to hold is forgotten, as the gateway forgets it when its checks see the replica come back.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use kvroute_core::{
@@ -12,6 +13,8 @@ use kvroute_core::{
     routing::Routing,
 };
 use kvroute_engine::model::{Engine, Micros, Preset};
+
+use crate::InvalidOption;
 
 /// Replicas of one kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +34,41 @@ pub struct FleetSpec {
     pub groups: Vec<Group>,
     /// From the start of an engine until it serves, microseconds.
     pub cold_start_us: u64,
+}
+
+/// Replicas of a group, at most.
+const REPLICAS_MAX: u32 = 4_096;
+
+impl FromStr for Group {
+    type Err = InvalidOption;
+
+    /// Reads `8xllama-3.1-70b-h100-tp8`, `llama-3.1-8b-h100` or `2xllama-3.1-70b-a100-tp8@0.5`, which has the weight 0.5.
+    fn from_str(text: &str) -> Result<Self, InvalidOption> {
+        let refused = |what: String| {
+            let problem = format!(
+                "{text:?}: {what}; write COUNTxENGINE or COUNTxENGINE@WEIGHT, such as 8x{}",
+                Preset::default().name
+            );
+            InvalidOption::new("fleet", problem)
+        };
+        let (rest, weight) = match text.split_once('@') {
+            Some((rest, weight)) => {
+                (rest, weight.parse::<f64>().ok().filter(|weight| weight.is_finite() && *weight > 0.0))
+            }
+            None => (text, Some(1.0)),
+        };
+        let weight = weight.ok_or_else(|| refused("the weight is not a number above 0".to_owned()))?;
+        let counted = rest.split_once('x').and_then(|(count, name)| Some((count.parse::<u32>().ok()?, name)));
+        let (count, name) = counted.unwrap_or((1, rest));
+        if !(1..=REPLICAS_MAX).contains(&count) {
+            return Err(refused(format!("{count} is not within 1..{REPLICAS_MAX}")));
+        }
+        let preset = Preset::by_name(name).ok_or_else(|| {
+            let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name).collect();
+            refused(format!("the engines are {}", known.join(", ")))
+        })?;
+        Ok(Self { count, preset, weight })
+    }
 }
 
 impl FleetSpec {
@@ -189,4 +227,19 @@ impl Fleet {
 fn endpoint(routing: Routing, replicas: Vec<Member>) -> Endpoint {
     let variants = vec![Variant::new("fleet", 1.0, routing, replicas)];
     Endpoint { name: "replay".into(), models: vec![], variants, components: vec![], adapters: vec![], discovery: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_a_count_an_engine_and_a_weight() {
+        let group: Group = "2xllama-3.1-70b-a100-tp8@0.5".parse().unwrap();
+        assert_eq!((group.count, group.preset.name, group.weight), (2, "llama-3.1-70b-a100-tp8", 0.5));
+        assert_eq!("llama-3.1-8b-h100".parse::<Group>().unwrap().count, 1);
+        for text in ["", "8x", "8xgpu", "0xllama-3.1-8b-h100", "llama-3.1-8b-h100@0", "llama-3.1-8b-h100@x"] {
+            assert!(text.parse::<Group>().unwrap_err().to_string().contains("8xllama"), "{text}");
+        }
+    }
 }

@@ -15,6 +15,7 @@ use kvroute_core::{hash, moment::Entropy};
 
 use super::job::Jobs;
 use crate::InvalidOption;
+use crate::trace::TimeBase;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,6 +49,20 @@ pub enum Clock {
 }
 
 impl Pacing {
+    /// Whether it can be done with times that count from there.
+    ///
+    /// # Errors
+    /// If the trace does not say how its sessions lie to each other, and the pacing asks for it.
+    pub fn check(&self, base: TimeBase) -> Result<(), InvalidOption> {
+        let by_trace = matches!(self, Self::Open(Clock::Trace { .. }) | Self::Sessions(Clock::Trace { .. }));
+        if by_trace && base == TimeBase::Session {
+            let problem = "times of this trace count from the beginning of each session, so when sessions begin is not \
+                           known; give users (--users), or sessions a second (--sessions --request-rate)";
+            return Err(InvalidOption::new("arrivals", problem));
+        }
+        Ok(())
+    }
+
     /// How it works, in words.
     pub fn describe(&self) -> String {
         let clock = |clock: &Clock| match clock {

@@ -14,6 +14,7 @@
 mod content;
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use kvroute_core::hash;
@@ -55,6 +56,33 @@ pub struct MadeUpPrefixes {
     pub count: u32,
 }
 
+impl FromStr for MadeUpPrefixes {
+    type Err = InvalidOption;
+
+    /// Reads `0.5:100`: a share and a count.
+    fn from_str(text: &str) -> Result<Self, InvalidOption> {
+        let parts = text.split_once(':').and_then(|(share, count)| Some((share.parse().ok()?, count.parse().ok()?)));
+        let (share, count) = parts.ok_or_else(|| {
+            let problem =
+                format!("{text:?} is not a share of each prompt, a colon and a number of prefixes, such as 0.5:100");
+            InvalidOption::new("synthesize-prefixes", problem)
+        })?;
+        let made_up = Self { share, count };
+        made_up.check()?;
+        Ok(made_up)
+    }
+}
+
+impl MadeUpPrefixes {
+    fn check(self) -> Result<(), InvalidOption> {
+        InvalidOption::unless_within("synthesize-prefixes", self.count.into(), 1..=1 << 24)?;
+        if !(0.0..=1.0).contains(&self.share) {
+            return Err(InvalidOption::new("synthesize-prefixes", format!("{} is not within 0..1", self.share)));
+        }
+        Ok(())
+    }
+}
+
 /// Why a trace cannot be replayed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unusable {
@@ -91,13 +119,7 @@ pub fn prepare(records: impl IntoIterator<Item = Record>, options: &PrepareOptio
 
 fn check(options: &PrepareOptions) -> Result<(), InvalidOption> {
     InvalidOption::unless_within("output_tokens", options.output_tokens.into(), 1..=1 << 20)?;
-    if let Some(MadeUpPrefixes { share, count }) = options.made_up {
-        InvalidOption::unless_within("synthesize-prefixes", count.into(), 1..=1 << 24)?;
-        if !(0.0..=1.0).contains(&share) {
-            return Err(InvalidOption::new("synthesize-prefixes", format!("a share of {share} is not within 0..1")));
-        }
-    }
-    Ok(())
+    options.made_up.map_or(Ok(()), MadeUpPrefixes::check)
 }
 
 /// Jobs as they come in.

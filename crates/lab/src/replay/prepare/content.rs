@@ -110,7 +110,8 @@ impl<'a> Reader<'a> {
 
     fn job(&mut self, record: &Record) -> Result<Job, String> {
         let scope = record.model.as_ref().map_or(0, |model| hash::mix(hash::bytes(model.as_bytes(), 1), 0));
-        let output_tokens = record.output_tokens.unwrap_or(self.options.output_tokens).max(1);
+        let assumed = self.options.output_tokens.min(record.output_tokens_max.unwrap_or(u32::MAX));
+        let output_tokens = record.output_tokens.unwrap_or(assumed).max(1);
         let (input_tokens, names, text) = match &record.content {
             Content::Text(segments) => self.text(segments, scope)?,
             Content::TokenIds(ids) => (ids.len() as u32, token_blocks(ids), None),

@@ -28,7 +28,7 @@ impl Text {
             self.started = hash::mix(self.started, hash::mix(name, u64::from(taken)));
             taken += piece;
             self.tokens += piece;
-            if self.tokens % BLOCK_TOKENS == 0 {
+            if self.tokens.is_multiple_of(BLOCK_TOKENS) {
                 self.blocks.push(self.started);
                 self.started = 0;
             }
@@ -37,7 +37,7 @@ impl Text {
 
     /// A request with this prompt.
     pub(super) fn request(&self, output_tokens: u32) -> Record {
-        let rest = (self.tokens % BLOCK_TOKENS != 0).then_some(self.started);
+        let rest = (!self.tokens.is_multiple_of(BLOCK_TOKENS)).then_some(self.started);
         let ids: Arc<[u64]> = self.blocks.iter().copied().chain(rest).collect();
         Record {
             content: Content::Blocks(Blocks { ids, tokens: BLOCK_TOKENS }),
