@@ -66,7 +66,7 @@ fn adapter(text: &str) -> Result<AdapterConfig, &'static str> {
     Ok(AdapterConfig { name: name.to_owned(), path })
 }
 
-fn preset_names() -> Vec<&'static str> {
+pub(crate) fn preset_names() -> Vec<&'static str> {
     Preset::ALL.iter().map(|preset| preset.name).collect()
 }
 

@@ -1,5 +1,6 @@
 //! The `kvroute` command: one file a subcommand.
 
+mod analyze;
 mod check;
 mod demo;
 mod engine;
@@ -44,6 +45,8 @@ enum Command {
     Replay(Box<replay::Args>),
     /// See the difference: seven simulated replicas, the same traffic through three strategies.
     Demo(demo::Args),
+    /// Say whether prefix-aware routing pays on recorded traffic, and with which settings.
+    Analyze(analyze::Args),
     /// Look at recorded traffic.
     Trace(trace::Args),
 }
@@ -69,7 +72,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let level = match &cli.command {
         // Their output is a report, which a log would tear apart.
-        Command::Demo(_) | Command::Load(_) | Command::Replay(_) | Command::Trace(_) => "error",
+        Command::Analyze(_) | Command::Demo(_) | Command::Load(_) | Command::Replay(_) | Command::Trace(_) => "error",
         _ => "info",
     };
     let filter = match log_filter(std::env::var("KVROUTE_LOG").ok().as_deref(), level) {
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Analyze(args) => analyze::run(&args),
         Command::Trace(args) => trace::run(&args),
     };
     match result {

@@ -8,12 +8,13 @@
 //! - [`report`] turns what was written down into the table and the JSON that users of vLLM's
 //!   benchmark know, and into a comparison of routing strategies.
 //!
-//! [`trace`] holds traffic that was recorded elsewhere, for analysis and replay.
+//! [`trace`] holds traffic that was recorded elsewhere; [`analyze`] tells what repeats in it and what to set.
 //!
 //! Nothing here judges the router by its own word: hits are what the engine reports in
 //! `usage.prompt_tokens_details.cached_tokens`, times are what the client saw. Only the names of the
 //! replica and of the decision's reason come from the router's response headers.
 
+pub mod analyze;
 pub mod baselines;
 pub mod load;
 pub mod replay;

@@ -7,8 +7,10 @@
 //! Latencies are those of requests that succeeded. What failed or was cut is counted next to them:
 //! a router that drops its slow requests must not look fast unnoticed.
 
+mod analysis;
 pub(crate) mod columns;
 mod compare;
+pub mod document;
 mod goodput;
 mod json;
 mod table;
@@ -20,6 +22,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 
+pub use analysis::analysis_document;
 pub use compare::{StrategyResult, compare};
 pub use goodput::Goodput;
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod analysis;
 mod load_loop;
 mod server;
 mod shared_traces;

@@ -6,6 +6,7 @@ use kvroute_core::{
     hash,
     moment::Entropy,
     prompt::{BYTES_PER_TOKEN, Prompt, PromptHasher, Settings},
+    written::written,
 };
 
 use super::{BLOCK_TOKENS, PrepareOptions, Unusable};
@@ -191,7 +192,7 @@ impl<'a> Reader<'a> {
         let mut cutter = Cutter::default();
         for segment in segments {
             hasher.segment(segment.role.as_bytes());
-            hasher.text(segment.text.as_bytes());
+            hasher.text(written(&segment.text).as_bytes());
             cutter.push(segment.role.as_bytes());
             cutter.push(segment.text.as_bytes());
         }

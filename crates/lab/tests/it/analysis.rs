@@ -1,0 +1,122 @@
+//! What an analysis finds in real traces, against reference values that were computed independently.
+//!
+//! The traces are not part of the project: where `../shared/traces` is missing, these tests say so and pass.
+
+use std::path::{Path, PathBuf};
+
+use kvroute_lab::analyze::advice::{Pays, Topic};
+use kvroute_lab::analyze::corpus::{Builder, Corpus, Limits};
+use kvroute_lab::analyze::reuse::Distances;
+use kvroute_lab::analyze::{Analysis, Analyzer, Options, belady};
+use kvroute_lab::trace::{ReadOptions, Record, TraceReader};
+
+const CONVERSATION: &str = "mooncake/conversation_trace.jsonl.gz";
+const SYNTHETIC: &str = "mooncake/synthetic_trace.jsonl.gz";
+const TOOLAGENT: &str = "toolagent/mooncake_trace_1000.jsonl.gz";
+const WEKA: &str = "weka/weka_le128k_235s_gap30_mooncake512.jsonl.gz";
+const WEKA_60: &str = "weka/weka_subset60_mooncake512.jsonl.gz";
+
+/// The path of a trace; `None`, and a word about it, where it is missing.
+fn trace(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
+    let is_there = path.is_file();
+    if !is_there {
+        eprintln!("skipped: ../shared/traces/{name} is not there");
+    }
+    is_there.then_some(path)
+}
+
+fn records(name: &str) -> Option<impl Iterator<Item = Record>> {
+    let reader = TraceReader::open(&[trace(name)?], ReadOptions::default()).unwrap();
+    Some(reader.map(Result::unwrap))
+}
+
+fn corpus(name: &str) -> Option<Corpus> {
+    let mut builder = Builder::new(Limits::default());
+    records(name)?.for_each(|record| builder.push(&record).unwrap());
+    Some(builder.finish(0.25))
+}
+
+fn analysis(name: &str) -> Option<Analysis> {
+    let limits = Limits { estimated_names_max: 20_000_000, ..Limits::default() };
+    let mut analyzer = Analyzer::new(Options { limits, ..Options::default() });
+    records(name)?.for_each(|record| analyzer.push(&record));
+    Some(analyzer.finish(|_| {}))
+}
+
+fn assert_within_half_a_point(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() <= 0.005, "{what}: {found:.4} instead of {expected}");
+}
+
+#[test]
+fn what_a_cache_that_never_forgets_reuses_agrees_with_the_reference() {
+    for (name, expected) in
+        [(CONVERSATION, 0.3736), (SYNTHETIC, 0.6512), (TOOLAGENT, 0.3907), (WEKA, 0.9543), (WEKA_60, 0.9556)]
+    {
+        let Some(corpus) = corpus(name) else { continue };
+        assert_within_half_a_point(Distances::of(&corpus).hit_ratio_infinite(), expected, name);
+    }
+}
+
+#[test]
+fn what_an_lru_cache_of_a_size_reuses_agrees_with_the_reference() {
+    let sizes = [1_350_000, 3_000_000, 10_000_000];
+    let reference =
+        [(CONVERSATION, [0.06, 0.139, 0.291]), (SYNTHETIC, [0.18, 0.315, 0.577]), (WEKA, [0.118, 0.394, 0.954])];
+    for (name, expected) in reference {
+        let Some(corpus) = corpus(name) else { continue };
+        let distances = Distances::of(&corpus);
+        for (tokens, expected) in sizes.into_iter().zip(expected) {
+            let what = format!("{name} with {tokens} tokens");
+            assert_within_half_a_point(distances.hit_ratio(corpus.grid.steps(tokens)), expected, &what);
+        }
+    }
+}
+
+#[test]
+fn what_all_caches_as_one_reuse_by_lru_and_by_belady_agrees_with_the_reference() {
+    for (name, lru, best) in [(CONVERSATION, 0.286, 0.374), (SYNTHETIC, 0.566, 0.651)] {
+        let Some(corpus) = corpus(name) else { continue };
+        let blocks = corpus.grid.steps(9_450_000);
+        assert_within_half_a_point(Distances::of(&corpus).hit_ratio(blocks), lru, name);
+        assert_within_half_a_point(belady::hit_ratio(&corpus, blocks), best, name);
+    }
+}
+
+#[test]
+fn the_toolagent_traces_system_prompts_are_named_with_what_a_length_below_them_would_do() {
+    let Some(analysis) = analysis(TOOLAGENT) else { return };
+    let systems: Vec<(f64, u64)> = analysis
+        .reuse
+        .as_ref()
+        .unwrap()
+        .repeats
+        .system_prompts()
+        .iter()
+        .map(|branch| ((branch.share * 100.0).round(), branch.to_tokens))
+        .collect();
+    assert_eq!(systems, [(49.0, 512), (36.0, 6144), (15.0, 2560)]);
+    let text = |topic: Topic| -> String {
+        let found = analysis.advice.findings.iter().filter(|finding| finding.topic == topic);
+        found.map(|finding| finding.text.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    for part in
+        ["49 % of the requests begin with the same 512 tokens", "36 % with another 6,144", "15 % with another 2,560"]
+    {
+        assert!(text(Topic::Repeats).contains(part), "{}", text(Topic::Repeats));
+    }
+    for part in ["512 tokens or less the 49 % (3.4 times)", "6,144 tokens or less the 36 % (2.5 times)"] {
+        assert!(text(Topic::PrefixLength).contains(part), "{}", text(Topic::PrefixLength));
+    }
+    assert_eq!(analysis.advice.pays, Pays::Yes);
+}
+
+#[test]
+fn where_all_requests_begin_alike_the_advised_length_is_behind_that() {
+    let Some(analysis) = analysis(CONVERSATION) else { return };
+    let reuse = analysis.reuse.as_ref().unwrap();
+    assert_eq!((reuse.repeats.root.share, reuse.repeats.root.to_tokens), (1.0, 512));
+    let advised = reuse.sweep.advised().unwrap();
+    assert!((1024..=4096).contains(&advised.tokens), "{advised:?}");
+    assert!(advised.estimate.reused_ratio > 0.95 * reuse.limits.pooled_lru, "{advised:?}");
+}
