@@ -10,6 +10,7 @@ mod figure;
 mod forwarding;
 mod gateway;
 mod http;
+mod lab_hits;
 mod llamacpp;
 mod page;
 mod placement;
@@ -28,9 +29,10 @@ use crate::say::{note, say};
 use crate::workspace::Workspace;
 
 /// Everything that can be measured, quickest first.
-const SOURCES: [Source; 10] = [
+const SOURCES: [Source; 11] = [
     placement::SOURCE,
     forwarding::SOURCE,
+    lab_hits::SOURCE,
     gateway::search::SOURCE,
     gateway::cost::SOURCE,
     gateway::memory::SOURCE,

@@ -2,29 +2,19 @@
 //!
 //! The traces are not part of the project: where `../shared/traces` is missing, these tests say so and pass.
 
-use std::path::{Path, PathBuf};
-
 use kvroute_lab::analyze::advice::{Pays, Topic};
 use kvroute_lab::analyze::corpus::{Builder, Corpus, Limits};
 use kvroute_lab::analyze::reuse::Distances;
 use kvroute_lab::analyze::{Analysis, Analyzer, Options, belady};
 use kvroute_lab::trace::{ReadOptions, Record, TraceReader};
 
+use crate::shared_traces::trace;
+
 const CONVERSATION: &str = "mooncake/conversation_trace.jsonl.gz";
 const SYNTHETIC: &str = "mooncake/synthetic_trace.jsonl.gz";
 const TOOLAGENT: &str = "toolagent/mooncake_trace_1000.jsonl.gz";
 const WEKA: &str = "weka/weka_le128k_235s_gap30_mooncake512.jsonl.gz";
 const WEKA_60: &str = "weka/weka_subset60_mooncake512.jsonl.gz";
-
-/// The path of a trace; `None`, and a word about it, where it is missing.
-fn trace(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
-    let is_there = path.is_file();
-    if !is_there {
-        eprintln!("skipped: ../shared/traces/{name} is not there");
-    }
-    is_there.then_some(path)
-}
 
 fn records(name: &str) -> Option<impl Iterator<Item = Record>> {
     let reader = TraceReader::open(&[trace(name)?], ReadOptions::default()).unwrap();
