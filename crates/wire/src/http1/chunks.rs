@@ -62,7 +62,7 @@ impl Chunks {
                         return Ok(None);
                     }
                     if !read.starts_with(b"\r\n") {
-                        return Err(Malformed("a chunk of the answer is longer than it says"));
+                        return Err(Malformed("a chunk is longer than it says"));
                     }
                     read.advance(2);
                     *self = Self::Size;
@@ -82,11 +82,11 @@ impl Chunks {
 fn line(read: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, Malformed> {
     let Some(end) = memchr(b'\n', &read[..read.len().min(bytes_max)]) else {
         let is_too_long = read.len() >= bytes_max;
-        return if is_too_long { Err(Malformed("a line of the answer's framing is too long")) } else { Ok(None) };
+        return if is_too_long { Err(Malformed("a line of the framing is too long")) } else { Ok(None) };
     };
     let mut line = read.split_to(end + 1).freeze();
     if !line.ends_with(b"\r\n") {
-        return Err(Malformed("a line of the answer's framing ends wrongly"));
+        return Err(Malformed("a line of the framing ends wrongly"));
     }
     line.truncate(end - 1);
     Ok(Some(line))
@@ -100,11 +100,16 @@ fn size(line: &[u8]) -> Result<u64, Malformed> {
         (size >> 60 == 0).then_some(size << 4 | u64::from(digit))
     };
     let size = if digits.is_empty() { None } else { digits.iter().try_fold(0, value) };
-    size.ok_or(Malformed("a chunk of the answer has no valid size"))
+    size.ok_or(Malformed("a chunk has no valid size"))
 }
 
 /// Takes the trailers and the empty line after them, if they are complete.
 fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Malformed> {
+    // Looked for first: to parse anew with every byte that comes would take time in the square of them.
+    let is_complete = read.starts_with(b"\r\n") || memchr::memmem::find(read, b"\r\n\r\n").is_some();
+    if !is_complete && read.len() < HEAD_BYTES_MAX {
+        return Ok(None);
+    }
     let mut storage = [httparse::EMPTY_HEADER; TRAILERS_MAX];
     let (length, trailers) = match httparse::parse_headers(read, &mut storage) {
         Ok(httparse::Status::Complete((length, parsed))) if length <= HEAD_BYTES_MAX => {
@@ -115,9 +120,9 @@ fn trailers(read: &mut BytesMut) -> Result<Option<HeaderMap>, Malformed> {
             (length, pairs.collect::<Option<Vec<_>>>())
         }
         Ok(httparse::Status::Partial) if read.len() < HEAD_BYTES_MAX => return Ok(None),
-        _ => return Err(Malformed("the answer has trailers that are none")),
+        _ => return Err(Malformed("there are trailers that are none")),
     };
-    let trailers = trailers.ok_or(Malformed("the answer has trailers that are none"))?;
+    let trailers = trailers.ok_or(Malformed("there are trailers that are none"))?;
     read.advance(length);
     let mut map = HeaderMap::with_capacity(trailers.len());
     trailers.into_iter().for_each(|(name, value)| {

@@ -1,4 +1,4 @@
-//! How the body of an answer ends, and what is left of it.
+//! How the body of a request or an answer ends, and what is left of it.
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;

@@ -1,9 +1,10 @@
-//! Heads: that of a request is written, that of an answer parsed.
+//! Heads as a client needs them: that of a request is written, that of an answer parsed.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 
+use super::fields::{self, push_decimal};
 use super::{Framing, HEAD_BYTES_MAX, Malformed};
 
 /// Most headers of an answer.
@@ -49,18 +50,6 @@ pub fn write_request<'a>(
     head.into()
 }
 
-fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let at = out.len();
-    loop {
-        out.push(b'0' + (number % 10) as u8);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out[at..].reverse();
-}
-
 impl AnswerHead {
     /// Takes a complete head from the front of `read`, if one is there. `is_head` says that the request's method was HEAD,
     /// whose answers have no body.
@@ -89,24 +78,10 @@ impl AnswerHead {
                 continue;
             }
             let is_1_1 = parsed.version == Some(1);
-            // The values are parts of the buffer, so that nothing is copied. Where they lie in it is kept over the split.
-            let base = read.as_ptr() as usize;
-            let place = |bytes: &[u8]| {
-                let start = bytes.as_ptr() as usize - base;
-                start..start + bytes.len()
-            };
-            let places: smallvec::SmallVec<[_; 24]> =
-                parsed.headers.iter().map(|header| (place(header.name.as_bytes()), place(header.value))).collect();
+            let places = fields::places(read, parsed.headers);
             let bytes = read.split_to(length).freeze();
-            let mut headers = HeaderMap::with_capacity(places.len() + 4);
-            for (name, value) in places {
-                let name = HeaderName::from_bytes(&bytes[name]);
-                let value = HeaderValue::from_maybe_shared(bytes.slice(value));
-                let (Ok(name), Ok(value)) = (name, value) else {
-                    return Err(Malformed("the answer has a header that is none"));
-                };
-                headers.append(name, value);
-            }
+            let headers = fields::map(&bytes, &places, HeaderMap::new());
+            let headers = headers.ok_or(Malformed("the answer has a header that is none"))?;
             return Self::of(status, headers, is_1_1, is_head).map(Some);
         }
     }
@@ -120,16 +95,16 @@ impl AnswerHead {
                 return Err(Malformed("the answer has chunks in HTTP/1.0"));
             }
         }
-        let says = |word: &str| {
-            let values = headers.get_all(header::CONNECTION).iter();
-            let mut words = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
-            words.any(|said| said.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
-        };
         // What has no body and frames one all the same may yet send it, in front of the next answer.
         let frames_nothing = status == StatusCode::NO_CONTENT
             && (headers.contains_key(header::TRANSFER_ENCODING) || headers.contains_key(header::CONTENT_LENGTH));
         let is_reusable = !matches!(framing, Framing::Connection) && !frames_nothing;
-        let keeps_alive = is_reusable && if is_1_1 { !says("close") } else { says("keep-alive") };
+        let keeps_alive = is_reusable
+            && if is_1_1 {
+                !fields::connection_says(&headers, b"close")
+            } else {
+                fields::connection_says(&headers, b"keep-alive")
+            };
         let mut response = Response::new(());
         *response.status_mut() = status;
         *response.headers_mut() = headers;
@@ -148,19 +123,5 @@ fn framing(status: StatusCode, headers: &HeaderMap, is_head: bool) -> Result<Fra
         let is_chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
         return Ok(if is_chunked { Framing::chunked() } else { Framing::Connection });
     }
-    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter().map(content_length);
-    let Some(first) = lengths.next() else { return Ok(Framing::Connection) };
-    let known = first.ok_or(Malformed("the answer has a length that is no number"))?;
-    if lengths.any(|other| other != first) {
-        return Err(Malformed("the answer has two lengths"));
-    }
-    Ok(Framing::of_length(known))
-}
-
-fn content_length(value: &HeaderValue) -> Option<u64> {
-    let digits = value.as_bytes();
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+    Ok(fields::content_length(headers)?.map_or(Framing::Connection, Framing::of_length))
 }

@@ -1,0 +1,76 @@
+//! What heads of both directions are made of: names, values, numbers.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
+
+use super::Malformed;
+
+/// Where the names and values of headers lie in the head.
+pub(super) type Places = SmallVec<[(Range<usize>, Range<usize>); 24]>;
+
+/// Where parsed headers lie in the bytes that they were parsed from.
+pub(super) fn places(read: &[u8], headers: &[httparse::Header<'_>]) -> Places {
+    headers.iter().map(|header| (place(read, header.name.as_bytes()), place(read, header.value))).collect()
+}
+
+/// Where `part`, which is a part of `read`, lies in it. Only so do values outlive that the head is split off.
+pub(super) fn place(read: &[u8], part: &[u8]) -> Range<usize> {
+    let start = part.as_ptr() as usize - read.as_ptr() as usize;
+    start..start + part.len()
+}
+
+/// The headers of a head that was split off, put into a map that was empty; its values are parts of `head`. `None` where
+/// a name or value is none.
+pub(super) fn map(head: &Bytes, places: &Places, mut headers: HeaderMap) -> Option<HeaderMap> {
+    headers.reserve(places.len() + 4);
+    for (name, value) in places {
+        let name = HeaderName::from_bytes(&head[name.clone()]).ok()?;
+        headers.append(name, HeaderValue::from_maybe_shared(head.slice(value.clone())).ok()?);
+    }
+    Some(headers)
+}
+
+/// The parts of all headers of one name that are lists.
+pub(super) fn words<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h [u8]> {
+    let values = headers.get_all(name).into_iter();
+    values.flat_map(|value| value.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// Whether `connection` has this word.
+pub(super) fn connection_says(headers: &HeaderMap, word: &[u8]) -> bool {
+    words(headers, &header::CONNECTION).any(|said| said.eq_ignore_ascii_case(word))
+}
+
+/// The length of the body, if it is said; several times is once, if all agree.
+pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Malformed> {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).into_iter().map(decimal);
+    let Some(first) = lengths.next() else { return Ok(None) };
+    if lengths.any(|other| other != first) {
+        return Err(Malformed("there are two lengths"));
+    }
+    first.map(Some).ok_or(Malformed("the length is no number"))
+}
+
+fn decimal(value: &HeaderValue) -> Option<u64> {
+    let digits = value.as_bytes();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
+
+/// Writes a number with digits from 0.
+pub(super) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let at = out.len();
+    loop {
+        out.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out[at..].reverse();
+}
