@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use hyper::body::Incoming;
 use kvroute_core::breaker::Verdict;
 use kvroute_core::fleet::{Endpoint, Replica};
 use kvroute_core::live::{Duty, Health, Live};
@@ -13,6 +12,7 @@ use kvroute_wire::sagemaker::decode_name;
 use serde::Serialize;
 
 use crate::gateway::Gateway;
+use crate::request::body::RequestBody;
 use crate::request::call::Probe;
 use crate::response::body::ResponseBody;
 
@@ -25,7 +25,7 @@ const PATHS: &str = "there are /metrics, /livez, /readyz, /api/v1/replicas, and 
                      /api/v1/replicas/{id}/{ready|drain|maint}[?endpoint=NAME]\n";
 
 /// Answers one request on the admin port.
-pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
+pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<RequestBody>) -> Response<ResponseBody> {
     if *request.method() == Method::POST && request.uri().path().starts_with(REPLICAS) {
         if comes_from_elsewhere(request.headers()) {
             return text(StatusCode::FORBIDDEN, "pages of other origins may not change anything here\n");

@@ -11,6 +11,7 @@
 //! The request's [`Exchange`] is made when its place is taken and lives until the last byte of the answer went out, or
 //! nobody wants it any more; dropping it releases the place and records how the request ended.
 
+pub(crate) mod body;
 pub(crate) mod call;
 mod cors;
 mod facts;
@@ -27,8 +28,9 @@ use std::time::{Duration, Instant};
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
-use hyper::body::{Body, Incoming};
+use http_body::Body;
 
+use self::body::RequestBody;
 use self::call::{Api, Call, Inference};
 use self::cors::Grant;
 use self::read::Received;
@@ -45,7 +47,7 @@ use crate::snapshot::Snapshot;
 const PATH_BYTES_MAX: usize = 62 << 10;
 
 /// Answers one request on the data port.
-pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
+pub(crate) async fn serve(gateway: Arc<Gateway>, request: Request<RequestBody>) -> Response<ResponseBody> {
     let arrived = Instant::now();
     let snapshot = gateway.snapshot();
     let (head, body) = request.into_parts();
@@ -81,7 +83,7 @@ async fn answer(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
     head: &Parts,
-    body: Incoming,
+    body: RequestBody,
     arrived: Instant,
 ) -> Response<ResponseBody> {
     let path = head.uri.path();
@@ -116,7 +118,7 @@ async fn infer(
     snapshot: &Arc<Snapshot>,
     call: Inference,
     head: &Parts,
-    body: Incoming,
+    body: RequestBody,
     arrived: Instant,
 ) -> Result<Response<ResponseBody>, Refusal> {
     // Read first: a refusal before it would close on a client that is still sending.

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, header};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
 use kvroute_core::abilities::{Demands, Modalities};
 use kvroute_core::prompt::Prompt;
 use kvroute_wire::request::{Dialect, Fields, Outcome, Scan};
 use kvroute_wire::rewrite::{self, Edit, Plan};
-use tokio::time::Instant;
 
 use super::Refusal;
+use super::body::{BodyError, RequestBody};
 use super::call::BodyShape;
 use super::held::Held;
 use super::unpack::{self, Unpacked, Unpacker};
@@ -22,10 +20,6 @@ use crate::gateway::Gateway;
 use crate::scan::{BodyScanner, Scanned, Size, Wants};
 use crate::snapshot::Snapshot;
 use crate::upstream::body::Pieces;
-
-/// How much of a refused body is taken, and for how long.
-const DISCARD_BYTES_MAX: u64 = 64 << 20;
-const DISCARD_TIME: Duration = Duration::from_secs(10);
 
 /// A body with what was found in it.
 #[derive(Debug)]
@@ -153,7 +147,7 @@ struct Reading<'s> {
 impl<'s> Reading<'s> {
     fn start(
         headers: &HeaderMap,
-        body: &Incoming,
+        body: &RequestBody,
         dialect: Dialect,
         prompt_only: bool,
         (gateway, snapshot): (&Gateway, &'s Snapshot),
@@ -216,64 +210,43 @@ impl<'s> Reading<'s> {
 /// Reads the whole body. `prompt_only` says that members after the prompt make no difference.
 pub(crate) async fn body(
     headers: &HeaderMap,
-    mut body: Incoming,
+    mut body: RequestBody,
     dialect: Dialect,
     prompt_only: bool,
     (gateway, snapshot): (&Gateway, &Snapshot),
 ) -> Result<Received, Refusal> {
     let bytes_max = snapshot.config.limits.body_bytes_max as u64;
-    if body.size_hint().lower() > bytes_max {
+    if body.bytes_left() > bytes_max {
         // Reading is what tells a client that waits for it to go on.
         if !headers.contains_key(header::EXPECT) {
-            discard(body);
+            body.discard();
         }
         return Err(Refusal::body_too_large(bytes_max));
     }
     let mut reading = match Reading::start(headers, &body, dialect, prompt_only, (gateway, snapshot)) {
         Ok(reading) => reading,
         Err(refusal) => {
-            discard(body);
+            body.discard();
             return Err(refusal);
         }
     };
     let idle = Duration::from_millis(snapshot.config.timeouts.body_idle_ms);
-    let mut deadline = Instant::now() + idle;
-    loop {
-        let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| Refusal::body_too_slow(idle))?;
-        let Some(frame) = frame else { break };
-        let frame = frame.map_err(|error| Refusal::body_unreadable(&error))?;
-        let Ok(piece) = frame.into_data() else { continue };
-        if piece.is_empty() {
-            // HTTP/2 has frames without data, with which a client could keep itself waited for.
-            continue;
-        }
+    while let Some(piece) = body.piece(idle).await {
+        let piece = piece.map_err(|error| match error {
+            BodyError::Idle => Refusal::body_too_slow(idle),
+            error => Refusal::body_unreadable(&error),
+        })?;
         if let Err(refusal) = reading.take(piece).await {
-            discard(body);
+            body.discard();
             return Err(refusal);
-        }
-        if !body.is_end_stream() {
-            deadline = Instant::now() + idle;
         }
     }
     reading.finish()
 }
 
-/// Takes what a refused client still sends, within limits: closing on it would reset the connection, and most clients
-/// then report the reset in place of the refusal.
-fn discard(mut body: Incoming) {
-    tokio::spawn(tokio::time::timeout(DISCARD_TIME, async move {
-        let mut bytes_left = DISCARD_BYTES_MAX;
-        while let Some(Ok(frame)) = body.frame().await {
-            let bytes = frame.data_ref().map_or(0, |piece| piece.len() as u64);
-            let Some(rest) = bytes_left.checked_sub(bytes) else { break };
-            bytes_left = rest;
-        }
-    }));
-}
-
 /// What decompresses the body, if it is compressed.
-fn unpacker(headers: &HeaderMap, body: &Incoming, snapshot: &Snapshot) -> Result<Option<Box<Unpacker>>, Refusal> {
-    if !headers.contains_key(header::CONTENT_ENCODING) || body.is_end_stream() {
+fn unpacker(headers: &HeaderMap, body: &RequestBody, snapshot: &Snapshot) -> Result<Option<Box<Unpacker>>, Refusal> {
+    if !headers.contains_key(header::CONTENT_ENCODING) || body.is_end() {
         return Ok(None);
     }
     let Some(coding) = unpack::coding_of(headers)? else { return Ok(None) };

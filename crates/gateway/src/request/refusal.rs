@@ -10,6 +10,7 @@ use kvroute_wire::openai::ErrorBody;
 use kvroute_wire::rewrite::RewriteError;
 use kvroute_wire::sagemaker::{HeaderError, ServiceError, header as names};
 
+use super::body::BodyError;
 use super::call::Api;
 use crate::response::body::ResponseBody;
 
@@ -264,7 +265,7 @@ impl Refusal {
         Self::new(RefusalKind::BodyTooSlow, message)
     }
 
-    pub(crate) fn body_unreadable(error: &hyper::Error) -> Self {
+    pub(crate) fn body_unreadable(error: &BodyError) -> Self {
         Self::new(RefusalKind::Invalid, format!("the body cannot be read: {error}"))
     }
 

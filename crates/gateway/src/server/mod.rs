@@ -3,42 +3,39 @@
 //! Draining: readiness says no at once; after `drain_delay_ms` (for load balancers to notice) connections are refused;
 //! requests under way go on for at most `drain_ms`.
 
+mod date;
+pub(crate) mod h1;
+mod h2;
+mod open;
 mod room;
 mod stall;
+pub(crate) mod timer;
 
-use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use prometheus_client::metrics::gauge::Gauge;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use self::open::{Connection, Connections};
 use self::room::Room;
 use self::stall::Watched;
-
 use crate::config::Config;
 use crate::gateway::Gateway;
+use crate::request::body::RequestBody;
 use crate::response::body::ResponseBody;
 use crate::{admin, request};
 
 /// Silence after which the system asks whether a client is still there: one that vanished would hold its place on a
 /// replica for as long as the answer takes.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// Requests at a time on one HTTP/2 connection.
-const STREAMS_MAX: u32 = 1_024;
 /// Connections to the admin port at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 1_024;
 /// How long to wait before accepting again when the process is out of file descriptors.
@@ -57,7 +54,8 @@ struct Listening {
     address: SocketAddr,
     /// Dropping it closes the listener.
     stop: oneshot::Sender<()>,
-    accepting: JoinHandle<GracefulShutdown>,
+    accepting: JoinHandle<()>,
+    connections: Connections,
 }
 
 /// Which of the two ports.
@@ -72,7 +70,7 @@ enum Port {
 struct ConnectionLimits {
     /// Size of a request's head.
     head_bytes_max: usize,
-    /// Time without a request, and for a request's head to arrive: the HTTP library has one timer for both.
+    /// Time without a request, and for a request's head to arrive.
     idle: Duration,
 }
 
@@ -119,20 +117,20 @@ impl Running {
         self.gateway.start_draining();
         let timeouts = self.gateway.snapshot().config.timeouts.clone();
         tokio::time::sleep(Duration::from_millis(timeouts.drain_delay_ms)).await;
-        let open = stop_accepting(self.data).await;
-        let ended = match open {
-            Some(open) => tokio::time::timeout(Duration::from_millis(timeouts.drain_ms), open.shutdown()).await.is_ok(),
-            None => true,
-        };
-        stop_accepting(self.admin).await;
+        let open = self.data.stop().await;
+        let ended = tokio::time::timeout(Duration::from_millis(timeouts.drain_ms), open.drain()).await.is_ok();
+        self.admin.stop().await;
         ended
     }
 }
 
-/// Closes the listener; gives the connections that are open.
-async fn stop_accepting(listening: Listening) -> Option<GracefulShutdown> {
-    drop(listening.stop);
-    listening.accepting.await.ok()
+impl Listening {
+    /// Closes the listener; gives the connections that are open.
+    async fn stop(self) -> Connections {
+        drop(self.stop);
+        let _ = self.accepting.await;
+        self.connections
+    }
 }
 
 async fn bind(address: SocketAddr, setting: &str) -> io::Result<TcpListener> {
@@ -150,95 +148,77 @@ fn listen<F, A>(
     answer: F,
 ) -> io::Result<Listening>
 where
-    F: Fn(Arc<Gateway>, Request<Incoming>) -> A + Copy + Send + Sync + 'static,
+    F: Fn(Arc<Gateway>, Request<RequestBody>) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let address = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel();
-    let accepting = tokio::spawn(accept((listener, stopped), limits, (room, port), gateway, answer));
-    Ok(Listening { address, stop, accepting })
-}
-
-/// HTTP/1.1, and HTTP/2 where the client begins with it.
-fn http(limits: ConnectionLimits) -> auto::Builder<TokioExecutor> {
-    let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.idle)
-        .max_buf_size(limits.head_bytes_max)
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(KEEPALIVE)
-        .max_header_list_size(limits.head_bytes_max as u32)
-        .max_concurrent_streams(STREAMS_MAX);
-    http
-}
-
-/// Ready when a connection is to be given up because it has not begun a request in time. The HTTP library watches the
-/// time only once it knows which version is spoken.
-async fn never_asks(idle: Duration, has_asked: Arc<AtomicBool>) {
-    tokio::time::sleep(idle).await;
-    if has_asked.load(Ordering::Relaxed) {
-        std::future::pending::<()>().await;
-    }
+    let connections = Connections::default();
+    let to = (connections.clone(), room, port);
+    let accepting = tokio::spawn(accept((listener, stopped), limits, to, gateway, answer));
+    Ok(Listening { address, stop, accepting, connections })
 }
 
 async fn accept<F, A>(
     (listener, mut stopped): (TcpListener, oneshot::Receiver<()>),
     limits: ConnectionLimits,
-    (room, port): (Room, Port),
+    (connections, room, port): (Connections, Room, Port),
     gateway: Arc<Gateway>,
     answer: F,
-) -> GracefulShutdown
-where
-    F: Fn(Arc<Gateway>, Request<Incoming>) -> A + Copy + Send + Sync + 'static,
+) where
+    F: Fn(Arc<Gateway>, Request<RequestBody>) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
-    let open = GracefulShutdown::new();
-    let http = http(limits);
     loop {
         let connections_max = match port {
             Port::Data => gateway.snapshot().config.limits.connections_max,
             Port::Admin => ADMIN_CONNECTIONS_MAX,
         };
         let accepted = async {
-            let place = room.enter(connections_max).await;
-            (listener.accept().await, place)
+            room.has_room(connections_max).await;
+            listener.accept().await
         };
         let accepted = tokio::select! {
             accepted = accepted => accepted,
-            _ = &mut stopped => return open,
+            _ = &mut stopped => return,
         };
-        let (socket, place) = match accepted {
-            (Ok((socket, _)), place) => (socket, place),
-            (Err(error), _) => {
+        let socket = match accepted {
+            Ok((socket, _)) => socket,
+            Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
+        let place = room.enter();
         // Streams are many small writes; waiting to merge them would cost 40 ms each.
         let _ = socket.set_nodelay(true);
         let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         let stall = Duration::from_millis(gateway.snapshot().config.timeouts.client_stall_ms);
         let gateway = gateway.clone();
-        let has_asked = Arc::new(AtomicBool::new(false));
-        let give_up = never_asks(limits.idle, has_asked.clone());
-        let service = service_fn(move |request| {
-            has_asked.store(true, Ordering::Relaxed);
-            let answer = answer(gateway.clone(), request);
-            async move { Ok::<_, Infallible>(answer.await) }
-        });
-        let socket = TokioIo::new(Watched::new(socket, stall));
-        let connection = open.watch(http.serve_connection(socket, service).into_owned());
+        let open = connections.open();
         tokio::spawn(async move {
             let _place = place;
-            tokio::select! {
-                ended = connection => if let Err(error) = ended {
-                    tracing::debug!(%error, "connection ended");
-                },
-                () = give_up => {}
-            }
+            serve(Watched::new(socket, stall), limits, &open, |request| answer(gateway.clone(), request)).await;
         });
+    }
+}
+
+/// Serves a connection in HTTP/1.1, or in HTTP/2 where the client begins with it.
+async fn serve<F, A>(stream: Watched<TcpStream>, limits: ConnectionLimits, open: &Connection, answer: F)
+where
+    F: Fn(Request<RequestBody>) -> A,
+    A: Future<Output = Response<ResponseBody>> + Send + 'static,
+{
+    let mut io = h1::Io::new(stream, limits);
+    poll_fn(|cx| {
+        open.listen(cx);
+        std::task::Poll::Ready(())
+    })
+    .await;
+    match poll_fn(|cx| io.poll_is_http2(open, cx)).await {
+        None => {}
+        Some(false) => h1::serve(io, open, answer).await,
+        Some(true) => h2::serve(io.into_parts(), limits, open, answer).await,
     }
 }

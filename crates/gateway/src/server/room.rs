@@ -21,14 +21,18 @@ impl Room {
         Self { open, left: Arc::default() }
     }
 
-    /// A place, once fewer than `connections_max` are taken. For one listener at a time.
-    pub(super) async fn enter(&self, connections_max: usize) -> Place {
+    /// Waits until fewer than `connections_max` places are taken. For one listener at a time, which then takes one.
+    pub(super) async fn has_room(&self, connections_max: usize) {
         if self.is_full(connections_max) {
             tracing::warn!(connections_max, "no room for more connections, clients wait (limits.connections_max)");
         }
         while self.is_full(connections_max) {
             self.left.notified().await;
         }
+    }
+
+    /// Takes a place.
+    pub(super) fn enter(&self) -> Place {
         self.open.inc();
         Place(self.clone())
     }

@@ -24,6 +24,15 @@ impl<S> Watched<S> {
         Self { stream, limit, stalled: None }
     }
 
+    pub(super) fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// For reading, which is not watched.
+    pub(super) fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     fn watch<T>(&mut self, wrote: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.stalled = None;

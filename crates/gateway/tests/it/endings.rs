@@ -59,36 +59,31 @@ async fn a_request_in_chunks_with_extensions_and_trailers_arrives_whole_in_one_f
     }
 }
 
-/// S09: what says its length in two ways may mean different things to two servers. Where one of them is chunks, these
-/// count, as the standard has it, and nothing that follows on the connection is taken for a request.
+/// S09: what says its length in two ways may mean different things to two servers, and what follows it may be taken for a
+/// request by one of them.
 #[tokio::test]
-async fn a_request_with_two_framings_is_refused_or_is_the_last_on_its_connection() {
+async fn a_request_with_two_framings_is_refused_and_is_the_last_on_its_connection() {
     let next = "POST /v1/completions HTTP/1.1\r\nhost: g\r\ncontent-length: 2\r\n\r\n{}";
-    for (framing, is_taken) in [
-        ("content-length: 60\r\ntransfer-encoding: chunked", true),
-        ("transfer-encoding: chunked\r\ncontent-length: 60", true),
-        ("content-length: 5\r\ncontent-length: 6", false),
-        ("content-length: 5, 6", false),
-        ("content-length: +5", false),
-        ("transfer-encoding: chunked, identity", false),
-        ("transfer-encoding: xchunked", false),
+    let upstream = Upstream::ok().await;
+    let gateway = Gateway::before(&[&upstream]).await;
+    for framing in [
+        "content-length: 60\r\ntransfer-encoding: chunked",
+        "transfer-encoding: chunked\r\ncontent-length: 60",
+        "content-length: 5\r\ncontent-length: 6",
+        "content-length: 5, 6",
+        "content-length: +5",
+        "transfer-encoding: chunked, identity",
+        "transfer-encoding: xchunked",
     ] {
-        let upstream = Upstream::ok().await;
-        let gateway = Gateway::before(&[&upstream]).await;
         let mut client = Wire::connect(gateway.address()).await;
         let sent = format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\n{framing}\r\n\r\n2\r\n[]\r\n0\r\n\r\n{next}");
         client.write(sent).await.unwrap();
         let head = soon(client.head()).await.unwrap().unwrap();
-        assert_eq!(head.line, if is_taken { "HTTP/1.1 200 OK" } else { "HTTP/1.1 400 Bad Request" }, "{framing}");
+        assert_eq!(head.line, "HTTP/1.1 400 Bad Request", "{framing}");
         soon(client.body(&head)).await.unwrap();
         assert_eq!(soon(client.rest()).await.unwrap_or_default(), b"", "{framing}: it is closed");
-        let arrived = upstream.requests();
-        assert_eq!(arrived.len(), usize::from(is_taken), "{framing}");
-        for arrived in arrived {
-            let framed = (arrived.header("content-length"), arrived.header("transfer-encoding"));
-            assert_eq!((framed, &arrived.body[..]), ((Some("2"), None), &b"[]"[..]), "{framing}");
-        }
     }
+    assert_eq!(upstream.count(), 0);
 }
 
 /// The end of a connection is the end of such an answer, and the end of a replica too; an event stream has a mark.

@@ -21,6 +21,7 @@ mod endings;
 mod fault_cases;
 mod headers_through;
 mod health;
+mod http1;
 mod http2;
 mod in_flight;
 mod kept_connections;

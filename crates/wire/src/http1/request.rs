@@ -80,8 +80,8 @@ impl RequestReader {
     /// # Errors
     /// It is no head of a request, or one that cannot be served.
     pub fn next(&mut self, read: &mut BytesMut, spare: &mut HeaderMap) -> Result<Option<RequestHead>, BadRequest> {
-        if self.tried_bytes == 0 {
-            drop_empty_lines(read);
+        if drop_empty_lines(read) {
+            (self.tried_bytes, self.searched_bytes) = (0, 0);
         }
         if !self.is_worth_trying(read) {
             return Ok(None);
@@ -210,13 +210,14 @@ fn names_another_version(read: &[u8]) -> bool {
     !is_ours && matches!(version, Some([major, b'.', minor]) if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
-/// Some clients send a line break after a body (RFC 9112, 2.2).
-fn drop_empty_lines(read: &mut BytesMut) {
+/// Some clients send a line break after a body (RFC 9112, 2.2). Says whether there was one.
+fn drop_empty_lines(read: &mut BytesMut) -> bool {
+    let bytes_before = read.len();
     loop {
         match &read[..] {
             [b'\r', b'\n', ..] => read.advance(2),
             [b'\n', ..] => read.advance(1),
-            _ => return,
+            _ => return read.len() < bytes_before,
         }
     }
 }
