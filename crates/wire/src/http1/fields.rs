@@ -11,9 +11,26 @@ use super::Malformed;
 /// Where the names and values of headers lie in the head.
 pub(super) type Places = SmallVec<[(Range<usize>, Range<usize>); 24]>;
 
+const SPECIAL: usize = 5;
+/// Headers that say something of the message itself.
+static OF_THE_MESSAGE: [HeaderName; SPECIAL] =
+    [header::HOST, header::CONTENT_LENGTH, header::CONNECTION, header::TRANSFER_ENCODING, header::EXPECT];
+
+/// Which of these a head has: looking for what is nearly never there would cost more than to see it pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Special([bool; SPECIAL]);
+
+impl Special {
+    /// Whether there is one of this name, which must be one of these.
+    pub(super) fn has(self, name: &HeaderName) -> bool {
+        OF_THE_MESSAGE.iter().zip(self.0).any(|(known, is_there)| is_there && known == name)
+    }
+}
+
 /// Where parsed headers lie in the bytes that they were parsed from.
-pub(super) fn places(read: &[u8], headers: &[httparse::Header<'_>]) -> Places {
-    headers.iter().map(|header| (place(read, header.name.as_bytes()), place(read, header.value))).collect()
+pub(super) fn places(read: &[u8], headers: &[httparse::Header<'_>], places: &mut Places) {
+    places.clear();
+    places.extend(headers.iter().map(|header| (place(read, header.name.as_bytes()), place(read, header.value))));
 }
 
 /// Where `part`, which is a part of `read`, lies in it. Only so do values outlive that the head is split off.
@@ -22,15 +39,19 @@ pub(super) fn place(read: &[u8], part: &[u8]) -> Range<usize> {
     start..start + part.len()
 }
 
-/// The headers of a head that was split off, put into a map that was empty; its values are parts of `head`. `None` where
-/// a name or value is none.
-pub(super) fn map(head: &Bytes, places: &Places, mut headers: HeaderMap) -> Option<HeaderMap> {
+/// Puts the headers of a head that was split off into an empty map; its values are parts of `head`. `None` where a name
+/// or value is none.
+pub(super) fn read(head: &Bytes, places: &Places, headers: &mut HeaderMap) -> Option<Special> {
     headers.reserve(places.len() + 4);
+    let mut special = Special::default();
     for (name, value) in places {
         let name = HeaderName::from_bytes(&head[name.clone()]).ok()?;
+        if let Some(at) = OF_THE_MESSAGE.iter().position(|known| *known == name) {
+            special.0[at] = true;
+        }
         headers.append(name, HeaderValue::from_maybe_shared(head.slice(value.clone())).ok()?);
     }
-    Some(headers)
+    Some(special)
 }
 
 /// The parts of all headers of one name that are lists.

@@ -4,7 +4,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 
-use super::fields::{self, push_decimal};
+use super::fields::{self, Places, push_decimal};
 use super::{Framing, HEAD_BYTES_MAX, Malformed};
 
 /// Most headers of an answer.
@@ -78,10 +78,12 @@ impl AnswerHead {
                 continue;
             }
             let is_1_1 = parsed.version == Some(1);
-            let places = fields::places(read, parsed.headers);
-            let bytes = read.split_to(length).freeze();
-            let headers = fields::map(&bytes, &places, HeaderMap::new());
-            let headers = headers.ok_or(Malformed("the answer has a header that is none"))?;
+            let mut places = Places::new();
+            fields::places(read, parsed.headers, &mut places);
+            let (bytes, mut headers) = (read.split_to(length).freeze(), HeaderMap::new());
+            if fields::read(&bytes, &places, &mut headers).is_none() {
+                return Err(Malformed("the answer has a header that is none"));
+            }
             return Self::of(status, headers, is_1_1, is_head).map(Some);
         }
     }

@@ -14,7 +14,7 @@ use http::{Method, Request, StatusCode, Uri, Version};
 use memchr::memchr_iter;
 use smallvec::SmallVec;
 
-use super::fields::{self, Places};
+use super::fields::{self, Places, Special};
 use super::{Framing, Malformed};
 
 /// Most headers of a request.
@@ -52,6 +52,8 @@ pub struct RequestReader {
     tried_bytes: usize,
     /// How far its end was looked for.
     searched_bytes: usize,
+    /// Where its headers lie; kept for its memory.
+    places: Places,
 }
 
 /// A head before its bytes are split off.
@@ -60,7 +62,6 @@ struct Parsed {
     method: Method,
     target: std::ops::Range<usize>,
     version: Version,
-    places: Places,
 }
 
 const fn bad(message: &'static str) -> BadRequest {
@@ -71,7 +72,7 @@ impl RequestReader {
     /// A reader of heads of at most `head_bytes_max` bytes.
     #[must_use]
     pub fn new(head_bytes_max: usize) -> Self {
-        Self { head_bytes_max, tried_bytes: 0, searched_bytes: 0 }
+        Self { head_bytes_max, tried_bytes: 0, searched_bytes: 0, places: Places::new() }
     }
 
     /// Takes a complete head from the front of `read`, if one is there, and empty lines before it. `spare` is a map whose
@@ -95,8 +96,13 @@ impl RequestReader {
         let target = bytes.slice(parsed.target);
         let uri = Uri::from_maybe_shared(target).map_err(|_| bad("the request target is none"))?;
         spare.clear();
-        let headers = fields::map(&bytes, &parsed.places, std::mem::take(spare));
-        RequestHead::of(parsed.method, uri, parsed.version, headers.ok_or(bad("a header is none"))?).map(Some)
+        let special = fields::read(&bytes, &self.places, spare).ok_or(bad("a header is none"))?;
+        let mut request = Request::new(());
+        *request.method_mut() = parsed.method;
+        *request.uri_mut() = uri;
+        *request.version_mut() = parsed.version;
+        *request.headers_mut() = std::mem::take(spare);
+        RequestHead::of(request, special).map(Some)
     }
 
     /// Whether parsing may bring more than it did last time: the end has come, or there is twice as much, in which
@@ -112,7 +118,7 @@ impl RequestReader {
         has_end || read.len() >= self.tried_bytes.saturating_mul(2).min(self.head_bytes_max)
     }
 
-    fn parse(&self, read: &[u8]) -> Result<Option<Parsed>, BadRequest> {
+    fn parse(&mut self, read: &[u8]) -> Result<Option<Parsed>, BadRequest> {
         let mut storage = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut parsed = httparse::Request::new(&mut []);
         let length = match parsed.parse_with_uninit_headers(read, &mut storage) {
@@ -137,41 +143,42 @@ impl RequestReader {
         if target.len() > TARGET_BYTES_MAX {
             return Err(BadRequest { status: StatusCode::URI_TOO_LONG, message: "the request target is too long" });
         }
+        fields::places(read, parsed.headers, &mut self.places);
         Ok(Some(Parsed {
             length,
             method: Method::from_bytes(method.as_bytes()).map_err(|_| bad("the method is none"))?,
             target: fields::place(read, target.as_bytes()),
             version: if parsed.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 },
-            places: fields::places(read, parsed.headers),
         }))
     }
 }
 
 impl RequestHead {
-    fn of(method: Method, uri: Uri, version: Version, headers: HeaderMap) -> Result<Self, BadRequest> {
-        let is_1_1 = version == Version::HTTP_11;
+    fn of(request: Request<()>, special: Special) -> Result<Self, BadRequest> {
+        let (headers, is_1_1) = (request.headers(), request.version() == Version::HTTP_11);
         let mut hosts = headers.get_all(header::HOST).into_iter();
         if (hosts.next().is_none() && is_1_1) || hosts.next().is_some() {
             return Err(bad("there must be one host"));
         }
-        let framing = framing(&headers, is_1_1)?;
-        let keeps_alive = !fields::connection_says(&headers, b"close")
-            && (is_1_1 || fields::connection_says(&headers, b"keep-alive"));
+        let framing = framing(headers, special, is_1_1)?;
+        let says = |word| special.has(&header::CONNECTION) && fields::connection_says(headers, word);
+        let keeps_alive = !says(b"close") && (is_1_1 || says(b"keep-alive"));
         let expects = |value: &header::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-        let expects_continue = is_1_1 && !framing.is_done() && headers.get(header::EXPECT).is_some_and(expects);
-        let mut request = Request::new(());
-        *request.method_mut() = method;
-        *request.uri_mut() = uri;
-        *request.version_mut() = version;
-        *request.headers_mut() = headers;
+        let expects_continue = special.has(&header::EXPECT)
+            && is_1_1
+            && !framing.is_done()
+            && headers.get(header::EXPECT).is_some_and(expects);
         Ok(Self { request, framing, keeps_alive, expects_continue })
     }
 }
 
 /// How the body ends (RFC 9112, 6.3), where there is no doubt about it.
-fn framing(headers: &HeaderMap, is_1_1: bool) -> Result<Framing, BadRequest> {
-    let length = fields::content_length(headers).map_err(|Malformed(message)| bad(message))?;
-    if !headers.contains_key(header::TRANSFER_ENCODING) {
+fn framing(headers: &HeaderMap, special: Special, is_1_1: bool) -> Result<Framing, BadRequest> {
+    let length = match special.has(&header::CONTENT_LENGTH) {
+        true => fields::content_length(headers).map_err(|Malformed(message)| bad(message))?,
+        false => None,
+    };
+    if !special.has(&header::TRANSFER_ENCODING) {
         return Ok(length.map_or(Framing::Done, Framing::of_length));
     }
     if length.is_some() {

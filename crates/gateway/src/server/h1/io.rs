@@ -98,14 +98,14 @@ impl Io {
 
     /// Reads once, as much as there is room for; gives how much, 0 at the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // Asked first, so that no buffer is held for a client that sends nothing.
-        ready!(self.stream.get_ref().poll_read_ready(cx))?;
         let wanted = match self.framing {
             // One byte more than comes: a read that fills its buffer says nothing of whether there is more.
             Framing::Known(left) => usize::try_from(left).unwrap_or(usize::MAX).min(READ_BYTES_MAX - 1) + 1,
             _ => self.room_bytes,
         };
         if (self.read.capacity() - self.read.len()) * 2 < wanted {
+            // Asked first, so that no buffer is held for a client that sends nothing.
+            ready!(self.stream.get_ref().poll_read_ready(cx))?;
             self.read.reserve(wanted);
         }
         let read = ready!(pin!(self.stream.get_mut().read_buf(&mut self.read)).poll(cx));
