@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::answer::Answer;
 use super::connect::{Connector, Stream};
-use super::h1;
+use super::h1::{self, NoAnswer};
 use super::h2;
 use super::outgoing::Outgoing;
 use super::tls::Tls;
@@ -150,22 +150,23 @@ impl Origin {
         request: Outgoing<'_>,
         first_byte: Duration,
     ) -> Result<Response<Answer>, SendError> {
-        let answer = async {
-            if self.http2 {
-                Box::pin(self.shared.send(&self.connector, request)).await
-            } else {
-                self.send_alone(request).await
-            }
+        let answer = if self.http2 {
+            within(first_byte, Box::pin(self.shared.send(&self.connector, request))).await
+        } else {
+            self.send_alone(request, first_byte).await
         };
-        match tokio::time::timeout(first_byte, answer).await {
-            Ok(Ok(response)) if response.status().is_informational() => Err(SendError::Upgrade),
-            Ok(answer) => answer,
-            Err(_) => Err(SendError::FirstByteTimeout),
+        match answer {
+            Ok(response) if response.status().is_informational() => Err(SendError::Upgrade),
+            answer => answer,
         }
     }
 
     /// On an HTTP/1.1 connection of its own.
-    async fn send_alone(self: &Arc<Self>, request: Outgoing<'_>) -> Result<Response<Answer>, SendError> {
+    async fn send_alone(
+        self: &Arc<Self>,
+        request: Outgoing<'_>,
+        mut first_byte: Duration,
+    ) -> Result<Response<Answer>, SendError> {
         let request = request.into_h1(&self.host);
         let now = Instant::now();
         let kept = self.take(now);
@@ -173,10 +174,16 @@ impl Origin {
         let connection = match kept {
             Some(kept) => kept.connection,
             // Boxed, as whatever is not on the usual path: a request's state is moved about, and should be small.
-            None => h1::Connection::new(Box::pin(self.connector.connect()).await.map_err(SendError::Connect)?),
+            None => {
+                let connected = async { self.connector.connect().await.map_err(SendError::Connect) };
+                let stream = within(first_byte, Box::pin(connected)).await?;
+                first_byte = first_byte.saturating_sub(now.elapsed());
+                h1::Connection::new(stream)
+            }
         };
-        match connection.exchange(request).await {
+        match connection.exchange(request, first_byte).await {
             Ok(response) => Ok(response.map(|body| Answer::alone(body, self))),
+            Err(NoAnswer { error: h1::Error::Late, .. }) => Err(SendError::FirstByteTimeout),
             Err(failed) if failed.was_begun => Err(SendError::Lost { error: failed.error.into(), was_kept }),
             Err(failed) => Err(SendError::Connect(failed.error.into())),
         }
@@ -208,6 +215,11 @@ impl Origin {
             tokio::spawn(sweep(Arc::downgrade(self), self.pool_idle));
         }
     }
+}
+
+/// What comes in time.
+async fn within<T>(limit: Duration, future: impl Future<Output = Result<T, SendError>>) -> Result<T, SendError> {
+    tokio::time::timeout(limit, future).await.unwrap_or(Err(SendError::FirstByteTimeout))
 }
 
 /// Closes kept connections that have been unused for too long, or were closed by the replica.

@@ -17,6 +17,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Method, Response};
@@ -26,6 +27,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 pub(super) use self::body::Body;
 use super::body::Pieces;
+use crate::server::timer::Timer;
 
 /// Room that is made for what is read: two of the largest records of TLS.
 const READ_BYTES: usize = 32 << 10;
@@ -41,6 +43,8 @@ pub(super) struct Connection<S> {
     stream: S,
     /// What was read and not looked at yet. Empty between requests.
     read: BytesMut,
+    /// For the head of an answer.
+    timer: Timer,
 }
 
 /// A request that is being written.
@@ -62,6 +66,8 @@ pub(crate) enum Error {
     Io(io::Error),
     /// It ended before the answer did.
     Ended,
+    /// No answer came in time.
+    Late,
     /// The answer breaks a rule.
     Malformed(Malformed),
 }
@@ -131,7 +137,7 @@ impl Request {
 
 impl<S: Stream> Connection<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, read: BytesMut::new() }
+        Self { stream, read: BytesMut::new(), timer: Timer::default() }
     }
 
     /// Both directions.
@@ -152,8 +158,13 @@ impl<S: Stream> Connection<S> {
         pin!(self.stream.read_buf(&mut self.read)).poll(cx)
     }
 
-    /// Sends the request and reads the head of its answer.
-    pub(super) async fn exchange(mut self, mut request: Request) -> Result<Response<Body<S>>, NoAnswer> {
+    /// Sends the request and reads the head of its answer, which must come within `limit`.
+    pub(super) async fn exchange(
+        mut self,
+        mut request: Request,
+        limit: Duration,
+    ) -> Result<Response<Body<S>>, NoAnswer> {
+        self.timer.stop();
         let head = poll_fn(|cx| {
             request.poll_write(&mut self.stream, cx);
             loop {
@@ -166,7 +177,7 @@ impl<S: Stream> Connection<S> {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Err(Error::Ended)),
                     Poll::Ready(Ok(_)) => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Io(error))),
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => return self.timer.poll_over(limit, cx).map(|()| Err(Error::Late)),
                 }
             }
         })
@@ -188,6 +199,7 @@ impl fmt::Display for Error {
         match self {
             Self::Io(error) => error.fmt(f),
             Self::Ended => f.write_str("the connection was closed"),
+            Self::Late => f.write_str("no answer in time"),
             Self::Malformed(malformed) => malformed.fmt(f),
         }
     }

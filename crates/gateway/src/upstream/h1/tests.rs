@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -10,6 +11,8 @@ use kvroute_wire::http1::write_request;
 
 use super::{Connection, Request};
 use crate::upstream::body::Pieces;
+
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// What came of an exchange: status, headers, body, trailers and whether the connection can be used again; or where it
 /// broke.
@@ -34,7 +37,7 @@ fn request(method: &Method, body: &[u8]) -> Request {
 async fn ours(method: Method, pieces: Vec<Bytes>) -> Outcome {
     let (near, far) = tokio::io::duplex(1 << 20);
     let served = tokio::spawn(serve(far, pieces));
-    let outcome = match Connection::new(near).exchange(request(&method, b"")).await {
+    let outcome = match Connection::new(near).exchange(request(&method, b""), LIMIT).await {
         Err(_) => Outcome::NoHead,
         Ok(response) => {
             let (head, mut body) = response.into_parts();
@@ -115,7 +118,7 @@ async fn serve(mut far: DuplexStream, pieces: Vec<Bytes>) {
 }
 
 fn block<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
 fn cut(bytes: &[u8], cuts: &[usize]) -> Vec<Bytes> {
@@ -286,7 +289,7 @@ async fn with_large_body(answer: &'static str, takes_bytes: usize) -> (usize, Ou
         far.write_all(answer.as_bytes()).await.unwrap();
         taken.len()
     });
-    let outcome = match Connection::new(near).exchange(request(&Method::POST, &[b'x'; 1 << 20])).await {
+    let outcome = match Connection::new(near).exchange(request(&Method::POST, &[b'x'; 1 << 20]), LIMIT).await {
         Err(error) => {
             assert!(error.was_begun);
             Outcome::NoHead
@@ -324,7 +327,7 @@ fn an_answer_that_comes_before_the_request_is_written_is_heard_and_the_connectio
 fn it_is_known_whether_anything_of_a_request_left() {
     let (near, far) = tokio::io::duplex(1 << 10);
     drop(far);
-    let failed = block(Connection::new(near).exchange(request(&Method::POST, b"body"))).unwrap_err();
+    let failed = block(Connection::new(near).exchange(request(&Method::POST, b"body"), LIMIT)).unwrap_err();
     assert!(!failed.was_begun);
 }
 
