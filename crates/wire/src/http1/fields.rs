@@ -23,7 +23,19 @@ pub(super) struct Special([bool; SPECIAL]);
 impl Special {
     /// Whether there is one of this name, which must be one of these.
     pub(super) fn has(self, name: &HeaderName) -> bool {
-        OF_THE_MESSAGE.iter().zip(self.0).any(|(known, is_there)| is_there && known == name)
+        may_be(name.as_str().as_bytes()).is_some_and(|at| self.0[at])
+    }
+}
+
+/// Which of the special headers a name may be: no two are of one length.
+fn may_be(name: &[u8]) -> Option<usize> {
+    match name.len() {
+        4 => Some(0),
+        14 => Some(1),
+        10 => Some(2),
+        17 => Some(3),
+        6 => Some(4),
+        _ => None,
     }
 }
 
@@ -45,8 +57,11 @@ pub(super) fn read(head: &Bytes, places: &Places, headers: &mut HeaderMap) -> Op
     headers.reserve(places.len() + 4);
     let mut special = Special::default();
     for (name, value) in places {
-        let name = HeaderName::from_bytes(&head[name.clone()]).ok()?;
-        if let Some(at) = OF_THE_MESSAGE.iter().position(|known| *known == name) {
+        let written = &head[name.clone()];
+        let name = HeaderName::from_bytes(written).ok()?;
+        if let Some(at) = may_be(written)
+            && OF_THE_MESSAGE[at] == name
+        {
             special.0[at] = true;
         }
         headers.append(name, HeaderValue::from_maybe_shared(head.slice(value.clone())).ok()?);
@@ -94,4 +109,21 @@ pub(super) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
         }
     }
     out[at..].reverse();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_headers_are_told_from_all_others() {
+        for (at, name) in OF_THE_MESSAGE.iter().enumerate() {
+            assert_eq!(may_be(name.as_str().as_bytes()), Some(at), "{name}");
+        }
+        let head = Bytes::from("Expect:1,cookie:2,date:3");
+        let places: Places = [(0..6, 7..8), (9..15, 16..17), (18..22, 23..24)].into_iter().collect();
+        let special = read(&head, &places, &mut HeaderMap::new()).unwrap();
+        let has: Vec<_> = OF_THE_MESSAGE.iter().filter(|name| special.has(name)).collect();
+        assert_eq!(has, [&header::EXPECT]);
+    }
 }

@@ -38,6 +38,8 @@ pub(in crate::server) struct Io {
     /// What the request under way has taken.
     taken_bytes: usize,
     reader: RequestReader,
+    /// Whether something of the next head, or in front of it, has come.
+    has_begun: bool,
     /// What is left of the request's body.
     framing: Framing,
     /// The body ended before its end, or is none: nothing that follows is a request.
@@ -57,6 +59,7 @@ impl Io {
             room_bytes: READ_BYTES,
             taken_bytes: 0,
             reader: RequestReader::new(limits.head_bytes_max),
+            has_begun: false,
             framing: Framing::Done,
             is_broken: false,
             interim: b"",
@@ -141,6 +144,7 @@ impl Io {
         loop {
             if let Some(head) = self.reader.next(&mut self.read, spare)? {
                 self.timer.stop();
+                self.has_begun = false;
                 return Poll::Ready(Ok(Some(head)));
             }
             if ready!(self.poll_more(open, cx)) {
@@ -151,18 +155,19 @@ impl Io {
 
     /// Ready with more of a head, or true where none is to be expected.
     fn poll_more(&mut self, open: &Connection, cx: &mut Context<'_>) -> Poll<bool> {
-        let had_begun = !self.read.is_empty();
+        let is_between = self.read.is_empty();
         match self.poll_fill(cx) {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(true),
             Poll::Ready(Ok(_)) => {
-                if !had_begun {
+                // A head has all of the time, whenever it begins; once, lest empty lines keep a connection for ever.
+                if !std::mem::replace(&mut self.has_begun, true) {
                     self.timer.stop();
                 }
                 Poll::Ready(false)
             }
-            Poll::Pending if !had_begun && open.is_to_end() => Poll::Ready(true),
+            Poll::Pending if is_between && open.is_to_end() => Poll::Ready(true),
             Poll::Pending => {
-                if !had_begun {
+                if is_between {
                     self.read = BytesMut::new();
                 }
                 self.timer.poll_over(self.limits.idle, cx).map(|()| true)

@@ -121,6 +121,8 @@ impl Session<'_> {
             write_answer(text, head.status, &head.headers, framing, keep, date);
         });
         self.spare = std::mem::take(&mut head.headers);
+        // At once: its values hold what was read from the replica.
+        self.spare.clear();
         match answer::write(&self.io, &mut self.out, framing, body).await {
             Written::Gone => false,
             Written::Broken => {

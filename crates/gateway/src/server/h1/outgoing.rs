@@ -14,6 +14,8 @@ use tokio::io::AsyncWrite;
 const COPY_BYTES_MAX: usize = 1_024;
 /// With so much waiting no more is asked for.
 const FULL_BYTES: usize = 64 << 10;
+/// Of the memory for text, what is kept for the next answer.
+const KEPT_BYTES: usize = 4 << 10;
 /// Parts that one write takes at most.
 const PARTS_MAX: usize = 16;
 
@@ -113,6 +115,7 @@ impl Outgoing {
             }
         }
         self.text.clear();
+        self.text.shrink_to(KEPT_BYTES);
         self.parts.clear();
         self.written = (0, 0);
         Poll::Ready(Ok(()))
