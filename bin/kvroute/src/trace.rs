@@ -1,5 +1,7 @@
 //! `kvroute trace`: looks at recorded traffic.
 
+mod generate;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,8 @@ enum Command {
     Convert(ConvertArgs),
     /// Write a trace without what it says: hashes of blocks in place of prompts, and of names.
     Anonymize(AnonymizeArgs),
+    /// Make a trace from a seed.
+    Generate(generate::Args),
 }
 
 /// Which trace is read, and how. Shared by all commands that read one.
@@ -168,13 +172,18 @@ pub(crate) struct Writing {
 
 impl Writing {
     fn open(&self) -> Result<Box<dyn Write>, Failure> {
-        let Some(path) = &self.output else { return Ok(Box::new(BufWriter::new(std::io::stdout().lock()))) };
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        if path.extension().is_some_and(|extension| extension == "gz") {
-            return Ok(Box::new(BufWriter::new(GzEncoder::new(file, Compression::default()))));
-        }
-        Ok(Box::new(BufWriter::new(file)))
+        create(self.output.as_deref())
     }
+}
+
+/// Standard output, or a new file, compressed if it ends in `.gz`.
+fn create(path: Option<&Path>) -> Result<Box<dyn Write>, Failure> {
+    let Some(path) = path else { return Ok(Box::new(BufWriter::new(std::io::stdout().lock()))) };
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        return Ok(Box::new(BufWriter::new(GzEncoder::new(file, Compression::default()))));
+    }
+    Ok(Box::new(BufWriter::new(file)))
 }
 
 fn format(text: &str) -> Result<Format, String> {
@@ -205,6 +214,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let anonymizer = Anonymizer::new(key, args.text_block_tokens, args.keep_models)?;
             copy(&args.reading, &args.writing, Conversion { anonymizer: Some(anonymizer), ..Conversion::default() })
         }
+        Command::Generate(args) => {
+            let records = args.records()?;
+            let conversion = Conversion { small_names: true, ..Conversion::default() };
+            written(convert(records.map(Ok), conversion, create(args.output())?))
+        }
     }
 }
 
@@ -234,11 +248,7 @@ fn copy(reading: &Reading, writing: &Writing, conversion: Conversion) -> Result<
     let conversion = Conversion { to_block_tokens: writing.to_block_tokens, small_names: true, ..conversion };
     let converted = convert(Watched::new(&mut reader, "converting"), conversion, out);
     let summary = reader.summary();
-    match converted {
-        // A reader that left (`| head`) is no error.
-        Err(ConvertError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-        converted => converted?,
-    };
+    written(converted)?;
     say!("{summary}");
     if summary.records == 0 {
         return Err(anyhow::anyhow!("the trace holds no request that can be used").into());
@@ -249,6 +259,14 @@ fn copy(reading: &Reading, writing: &Writing, conversion: Conversion) -> Result<
         );
     }
     Ok(())
+}
+
+/// A reader that left (`| head`) is no error.
+fn written(converted: Result<u64, ConvertError>) -> Result<(), Failure> {
+    match converted {
+        Err(ConvertError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        converted => Ok(converted.map(|_| ())?),
+    }
 }
 
 /// The key in the file, which is made if there is none; a random one without a file.

@@ -30,6 +30,9 @@ pub use multi_turn::MultiTurn;
 pub use rag::Rag;
 pub use shared_prefix::SharedPrefix;
 
+use std::fmt;
+use std::str::FromStr;
+
 use self::dice::Dice;
 use super::Record;
 use crate::InvalidOption;
@@ -102,6 +105,30 @@ impl Length {
         }
         let drawn = dice.lognormal(f64::from(self.mean), self.spread);
         drawn.clamp(1.0, f64::from(self.max)) as u32
+    }
+}
+
+impl fmt::Display for Length {
+    /// `128`, or `mean:spread:max`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.spread == 0.0 {
+            return write!(f, "{}", self.mean);
+        }
+        write!(f, "{}:{}:{}", self.mean, self.spread, self.max)
+    }
+}
+
+impl FromStr for Length {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "a length is a mean (128), or mean:spread:max of a lognormal one (161:1.0:8192)";
+        let tokens = |text: &str| text.parse::<u32>().map_err(|_| WRONG);
+        match text.split(':').collect::<Vec<_>>()[..] {
+            [mean] => Ok(Self::fixed(tokens(mean)?)),
+            [mean, spread, max] => Ok(Self::spread(tokens(mean)?, spread.parse().map_err(|_| WRONG)?, tokens(max)?)),
+            _ => Err(WRONG),
+        }
     }
 }
 

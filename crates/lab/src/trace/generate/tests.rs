@@ -204,3 +204,13 @@ fn options_out_of_their_range_are_refused_by_name() {
     let never = Common { arrivals: Arrivals::Poisson { per_s: 0.0 }, ..usual };
     assert_eq!(refused(&Rag::default(), &never), Some("rate"));
 }
+
+#[test]
+fn a_length_is_read_as_it_is_written() {
+    for length in [Length::fixed(128), Length::spread(161, 1.5, 8_192), Length::spread(9, 1.0, 9)] {
+        assert_eq!(length.to_string().parse(), Ok(length));
+    }
+    for wrong in ["", "x", "-1", "1:2", "1:x:3", "1:2:3:4"] {
+        assert!(wrong.parse::<Length>().is_err(), "{wrong}");
+    }
+}
