@@ -13,7 +13,9 @@ use flate2::write::GzEncoder;
 use kvroute_lab::trace::convert::{Conversion, ConvertError, convert};
 use kvroute_lab::trace::scale::Scale;
 use kvroute_lab::trace::stats::Gathering;
-use kvroute_lab::trace::{Anonymizer, Field, Format, Key, ReadOptions, TimeBase, TimeUnit, TraceReader, Watched};
+use kvroute_lab::trace::{
+    Anonymizer, Field, Format, Key, ReadOptions, Spread, TimeBase, TimeUnit, TraceReader, Watched,
+};
 
 use crate::{Failure, print, say};
 
@@ -125,6 +127,15 @@ struct ConvertArgs {
     /// Write the text of prompts, where the trace has it.
     #[arg(long)]
     show_text: bool,
+    /// Sessions of which only their own times are known (weka) begin at times drawn from the first so many seconds.
+    #[arg(long, help_heading = "Sessions", value_name = "SECONDS")]
+    spread_s: Option<f64>,
+    /// With --spread-s: no request comes later than this after the one before it in its session.
+    #[arg(long, help_heading = "Sessions", value_name = "SECONDS", default_value_t = f64::INFINITY)]
+    gap_max_s: f64,
+    /// With --spread-s: what the beginnings are drawn with.
+    #[arg(long, help_heading = "Sessions", default_value_t = 0)]
+    seed: u64,
     /// Multiply the time between requests; 0.5 is twice as fast.
     #[arg(long, help_heading = "Scaling", value_name = "FACTOR", default_value_t = 1.0)]
     scale_time: f64,
@@ -202,8 +213,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Stats(args) => stats(args),
         Command::Convert(args) => {
+            let spread = |over_s: f64| Spread::new(over_s * 1e3, args.gap_max_s * 1e3, args.seed);
             let conversion = Conversion {
                 shows_text: args.show_text,
+                spread: args.spread_s.map(spread).transpose()?,
                 scale: Some(Scale::new(args.scale_time, args.scale_input, args.scale_output)?),
                 ..Conversion::default()
             };
@@ -245,6 +258,7 @@ fn stats(args: &StatsArgs) -> Result<(), Failure> {
 fn copy(reading: &Reading, writing: &Writing, conversion: Conversion) -> Result<(), Failure> {
     let mut reader = reading.open(false)?;
     let out = writing.open()?;
+    let is_spread = conversion.spread.is_some();
     let conversion = Conversion { to_block_tokens: writing.to_block_tokens, small_names: true, ..conversion };
     let converted = convert(Watched::new(&mut reader, "converting"), conversion, out);
     let summary = reader.summary();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 4] = ["core", "wire", "engine", "gateway"];
+const CRATES: [&str; 5] = ["core", "wire", "engine", "gateway", "lab"];
 
 /// All sources below a directory, with their text.
 fn sources(directory: &Path, found: &mut Vec<(PathBuf, String)>) {

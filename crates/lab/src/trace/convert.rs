@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::scale::{Scale, ScaleError};
-use super::{Anonymizer, Content, Record, Reorder, SmallNames, TraceError, TraceWriter, regroup};
+use super::{Anonymizer, Content, Record, Reorder, SmallNames, Spread, TraceError, TraceWriter, regroup};
 use crate::InvalidOption;
 
 /// Records that a log may be out of order.
@@ -18,6 +18,8 @@ pub struct Conversion {
     pub anonymizer: Option<Anonymizer>,
     /// Tokens a block afterwards; a multiple of what it is.
     pub to_block_tokens: Option<u32>,
+    /// How sessions lie to each other, where the trace does not say; the whole trace is in memory then.
+    pub spread: Option<Spread>,
     /// How time and lengths are scaled.
     pub scale: Option<Scale>,
     /// Names of blocks become small numbers.
@@ -56,10 +58,14 @@ pub fn convert(
     conversion: Conversion,
     out: impl Write,
 ) -> Result<u64, ConvertError> {
-    let Conversion { shows_text, anonymizer, to_block_tokens, mut scale, small_names } = conversion;
+    let Conversion { shows_text, anonymizer, to_block_tokens, spread, mut scale, small_names } = conversion;
     let mut small = small_names.then(SmallNames::default);
     let mut sink = Sink { out: Some(out), writer: None, written: 0 };
     let mut reorder = Reorder::new(REORDER_WINDOW);
+    let records: Box<dyn Iterator<Item = Result<Record, TraceError>>> = match spread {
+        Some(spread) => Box::new(spread.apply(records.collect::<Result<_, _>>()?).into_iter().map(Ok)),
+        None => Box::new(records),
+    };
     for record in records {
         let mut record = record?;
         if let Some(anonymizer) = &anonymizer {

@@ -1,6 +1,7 @@
 //! Values that traces write in more than one way, and what is said of those that cannot be read.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -69,6 +70,41 @@ impl<'de> Deserialize<'de> for Tokens {
         }
 
         deserializer.deserialize_any(Reader)
+    }
+}
+
+/// The members of a row that people name as they like, and of which several may mean the same.
+#[derive(Debug)]
+pub(super) struct Members<'a>(BTreeMap<String, &'a RawValue>);
+
+impl<'a> Members<'a> {
+    /// The members of a row.
+    ///
+    /// # Errors
+    /// It is no JSON object.
+    pub(super) fn of(row: &'a [u8]) -> Result<Self, String> {
+        serde_json::from_slice(row).map(Self).map_err(|error| json_fault(&error))
+    }
+
+    /// The first of these members that is there and not null, as it is written.
+    pub(super) fn raw(&self, names: &[&str]) -> Option<&'a RawValue> {
+        names.iter().filter_map(|name| self.0.get(*name).copied()).find(|json| json.get() != "null")
+    }
+
+    /// The first of these members that is there and can be read so.
+    pub(super) fn get<T: Deserialize<'a>>(&self, names: &[&str]) -> Option<T> {
+        names.iter().find_map(|name| serde_json::from_str(self.0.get(*name)?.get()).ok())
+    }
+
+    /// The first of these members that is a name, and not empty or what logs write for nothing.
+    pub(super) fn name(&self, names: &[&str]) -> Option<Arc<str>> {
+        let named = names.iter().filter_map(|name| self.get::<Name>(&[name]));
+        named.map(|name| name.0).find(|name| !matches!(&**name, "" | "-"))
+    }
+
+    /// The first of these members that is a number of tokens.
+    pub(super) fn tokens(&self, names: &[&str]) -> Option<u32> {
+        self.get::<Tokens>(names).map(|tokens| tokens.0)
     }
 }
 

@@ -8,4 +8,5 @@ mod server;
 mod shared_traces;
 mod trace_formats;
 mod trace_reading;
+mod trace_robust;
 mod trace_writing;

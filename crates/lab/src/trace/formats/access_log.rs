@@ -5,50 +5,23 @@
 //! has ended, so the request came as long before it as it took; Envoy's `start_time` is when it came.
 
 use kvroute_wire::request::Dialect;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::trace::content::record_of;
 use crate::trace::detect::Look;
 use crate::trace::format::{Given, ReadRow};
 use crate::trace::record::{Observed, Record};
 use crate::trace::time::{TimeUnit, Times, Written};
-use crate::trace::values::{Name, Usage, json_fault, text_or_json};
+use crate::trace::values::{Members, Usage, text_or_json};
 
 pub(super) fn recognises(look: &Look<'_>) -> bool {
-    let has_body = look.has("body") || look.has("request_body");
+    let has_body = BODY.into_iter().any(|name| look.has(name));
     has_body
         && ["uri", "request_uri", "status", "upstream_addr", "response_code"].into_iter().any(|name| look.has(name))
 }
 
-#[derive(Deserialize)]
-struct Row<'a> {
-    /// When the line was written.
-    #[serde(alias = "time", alias = "timestamp", alias = "msec", alias = "time_iso8601", alias = "@timestamp")]
-    ts: Option<Written>,
-    /// When the request came.
-    start_time: Option<Written>,
-    #[serde(alias = "request_id", alias = "x_request_id")]
-    id: Option<Name>,
-    #[serde(alias = "request_uri", alias = "path", alias = "request")]
-    uri: Option<Name>,
-    #[serde(alias = "response_code")]
-    status: Option<Written>,
-    #[serde(alias = "request_time")]
-    rt: Option<Written>,
-    duration: Option<Written>,
-    #[serde(alias = "upstream_addr", alias = "upstream_host")]
-    up: Option<Name>,
-    #[serde(alias = "upstream_header_time")]
-    ttfb: Option<Name>,
-    #[serde(alias = "session", alias = "session_id")]
-    sid: Option<Name>,
-    tenant: Option<Name>,
-    #[serde(borrow, alias = "request_body")]
-    body: Option<&'a RawValue>,
-    #[serde(borrow, alias = "response_body")]
-    response: Option<&'a RawValue>,
-}
+/// When the line was written.
+const WRITTEN: [&str; 6] = ["ts", "time", "timestamp", "msec", "time_iso8601", "@timestamp"];
+const BODY: [&str; 2] = ["body", "request_body"];
 
 /// Reads such a log.
 pub(super) struct AccessLog {
@@ -65,11 +38,11 @@ impl AccessLog {
 
 impl ReadRow for AccessLog {
     fn read(&mut self, row: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
-        let row: Row<'_> = serde_json::from_slice(row).map_err(|error| json_fault(&error))?;
-        let uri = row.uri.as_ref().map_or("", |uri| &uri.0);
-        let path = path(uri);
-        let body = row.body.map(text_or_json).unwrap_or_default();
-        let is_empty = matches!(body.trim(), "" | "-" | "null");
+        let row = Members::of(row)?;
+        let uri = row.name(&["uri", "request_uri", "path", "request"]);
+        let path = path(uri.as_deref().unwrap_or(""));
+        let body = row.raw(&BODY).map(text_or_json).unwrap_or_default();
+        let is_empty = matches!(body.trim(), "" | "-");
         if is_empty && !is_of_llm(path) {
             return Ok(());
         }
@@ -82,29 +55,19 @@ impl ReadRow for AccessLog {
             Err(_) if !is_of_llm(path) && !path.is_empty() => return Ok(()),
             Err(why) => return Err(why),
         };
-        let usage = row.response.map(|answer| Usage::of_answer(&text_or_json(answer))).unwrap_or_default();
-        let in_ms = |time: Option<Written>, unit: TimeUnit| time.map(|time| time.in_ms(unit)).filter(|&ms| ms >= 0.0);
-        // nginx writes a list where it asked several upstreams; the last one answered.
-        let last = |name: Option<Name>| name.and_then(|name| Some(name.0.rsplit(',').next()?.trim().to_owned()));
-        let ttfb = last(row.ttfb).as_deref().and_then(Written::parse);
-        let e2e_ms = in_ms(row.rt, TimeUnit::Seconds).or(in_ms(row.duration, TimeUnit::Milliseconds));
-        let came_ms = row.start_time.and_then(|time| self.times.ms(time));
-        let ended_ms = row.ts.and_then(|time| self.times.ms(time));
-        let status = in_ms(row.status, TimeUnit::Milliseconds).filter(|&status| status < 1000.0);
+        let answer = row.raw(&["response", "response_body"]).map(text_or_json);
+        let usage = answer.map(|answer| Usage::of_answer(&answer)).unwrap_or_default();
+        let observed = observed(&row, &usage);
+        let came_ms = row.get::<Written>(&["start_time"]).and_then(|time| self.times.ms(time));
+        let ended_ms = row.get::<Written>(&WRITTEN).and_then(|time| self.times.ms(time));
         out.push(Record {
-            id: row.id.map(|name| name.0),
-            at_ms: came_ms.or(ended_ms.map(|ended| ended - e2e_ms.unwrap_or(0.0))),
-            session: row.sid.map(|name| name.0).filter(|name| is_said(name)).or(record.session),
-            tenant: row.tenant.map(|name| name.0).filter(|name| is_said(name)).or(record.tenant),
+            id: row.name(&["id", "request_id", "x_request_id"]),
+            at_ms: came_ms.or(ended_ms.map(|ended| ended - observed.e2e_ms.unwrap_or(0.0))),
+            session: row.name(&["sid", "session", "session_id"]).or(record.session),
+            tenant: row.name(&["tenant", "tenant_id"]).or(record.tenant),
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
-            observed: Observed {
-                ttft_ms: in_ms(ttfb, TimeUnit::Seconds),
-                e2e_ms,
-                cached_tokens: usage.cached_tokens,
-                replica: last(row.up).filter(|name| is_said(name)).map(Into::into),
-                status: status.map(|status| status as u16),
-            },
+            observed,
             ..record
         });
         Ok(())
@@ -124,9 +87,22 @@ impl ReadRow for AccessLog {
     }
 }
 
-/// A value, and not what stands for none.
-fn is_said(text: &str) -> bool {
-    !matches!(text, "" | "-")
+fn observed(row: &Members<'_>, usage: &Usage) -> Observed {
+    let span = |names: &[&str], unit: TimeUnit| {
+        let written = row.get::<Written>(names)?;
+        Some(written.in_ms(unit)).filter(|ms| ms.is_finite() && *ms >= 0.0)
+    };
+    // nginx writes a list where it asked several upstreams; the last one answered.
+    let last = |names: &[&str]| Some(row.name(names)?.rsplit(',').next()?.trim().to_owned());
+    let first_byte = last(&["ttfb", "upstream_header_time"]).as_deref().and_then(Written::parse);
+    let status = span(&["status", "response_code"], TimeUnit::Milliseconds).filter(|&status| status < 1000.0);
+    Observed {
+        ttft_ms: first_byte.map(|time| time.in_ms(TimeUnit::Seconds)).filter(|ms| *ms >= 0.0),
+        e2e_ms: span(&["rt", "request_time"], TimeUnit::Seconds).or(span(&["duration"], TimeUnit::Milliseconds)),
+        cached_tokens: usage.cached_tokens,
+        replica: last(&["up", "upstream_addr", "upstream_host"]).filter(|name| name != "-").map(Into::into),
+        status: status.map(|status| status as u16),
+    }
 }
 
 /// The path in a URI, or in a request line.

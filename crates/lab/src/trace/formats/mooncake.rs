@@ -42,20 +42,22 @@ pub(super) fn recognises(look: &Look<'_>) -> bool {
 
 #[derive(Deserialize)]
 struct Row<'a> {
-    #[serde(alias = "created_time", alias = "not_before_ms")]
     timestamp: Option<Written>,
-    #[serde(alias = "delay_ms")]
+    created_time: Option<Written>,
+    not_before_ms: Option<Written>,
     delay: Option<Written>,
-    #[serde(alias = "session", alias = "play_id")]
+    delay_ms: Option<Written>,
     session_id: Option<Name>,
-    #[serde(alias = "id")]
+    session: Option<Name>,
+    play_id: Option<Name>,
     request_id: Option<Name>,
+    id: Option<Name>,
     model: Option<Name>,
     tenant: Option<Name>,
-    #[serde(alias = "input_tokens")]
     input_length: Option<Tokens>,
-    #[serde(alias = "output_tokens")]
+    input_tokens: Option<Tokens>,
     output_length: Option<Tokens>,
+    output_tokens: Option<Tokens>,
     hash_ids: Option<Vec<BlockName>>,
     text_input: Option<String>,
     #[serde(borrow)]
@@ -63,6 +65,12 @@ struct Row<'a> {
     #[serde(borrow)]
     payload: Option<&'a RawValue>,
     x: Option<Extra>,
+}
+
+impl Row<'_> {
+    fn input(&self) -> Option<u32> {
+        self.input_length.or(self.input_tokens).map(|tokens| tokens.0)
+    }
 }
 
 /// What our own recorder adds.
@@ -131,7 +139,7 @@ impl Mooncake {
             return record_of(payload.get().as_bytes(), Dialect::Auto, self.keeps_body);
         }
         let content = if let Some(names) = &row.hash_ids {
-            let input = row.input_length.ok_or("hash_ids without input_length")?.0;
+            let input = row.input().ok_or("hash_ids without input_length")?;
             self.fit.check(names.len(), block_tokens, input)?;
             self.has_ids = true;
             let scope = self.has_local_ids.then(|| session.map_or("", |session| session));
@@ -140,7 +148,7 @@ impl Mooncake {
             self.next_turn(text, session)?
         } else if let Some(messages) = row.messages {
             content_of_messages(messages.get())?
-        } else if row.input_length.is_some() {
+        } else if row.input().is_some() {
             Content::Unknown
         } else {
             return Err("neither a length nor a prompt".into());
@@ -181,7 +189,7 @@ fn block_tokens(first: &[&[u8]]) -> (u32, String) {
     let lengths: Vec<_> = first
         .iter()
         .filter_map(|row| serde_json::from_slice::<Row<'_>>(row).ok())
-        .filter_map(|row| Some((row.input_length?.0, row.hash_ids?.len())))
+        .filter_map(|row| Some((row.input()?, row.hash_ids?.len())))
         .collect();
     let (tokens, fits) = choose_tokens(&lengths, BLOCK_TOKENS);
     (tokens, format!("which fits {fits} of the first {} rows", lengths.len()))
@@ -190,23 +198,25 @@ fn block_tokens(first: &[&[u8]]) -> (u32, String) {
 impl ReadRow for Mooncake {
     fn read(&mut self, bytes: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
         let row: Row<'_> = serde_json::from_slice(bytes).map_err(|error| json_fault(&error))?;
-        let is_empty = row.input_length.is_none() && row.hash_ids.is_none();
+        let is_empty = row.input().is_none() && row.hash_ids.is_none();
         if is_empty && self.header(bytes) {
             return Ok(());
         }
-        let session = row.session_id.as_ref().map(|name| Arc::clone(&name.0));
+        let session = row.session_id.as_ref().or(row.session.as_ref()).or(row.play_id.as_ref());
+        let session = session.map(|name| Arc::clone(&name.0));
         let x = row.x.as_ref();
         let block_tokens = x.and_then(|x| x.block_tokens).map_or(self.block_tokens, |tokens| tokens.0.max(1));
         let prompt = self.prompt(&row, session.as_ref(), block_tokens)?;
+        let input = row.input();
         out.push(Record {
-            id: row.request_id.map(|name| name.0),
-            at_ms: row.timestamp.and_then(|time| self.times.ms(time)),
-            delay_ms: row.delay.and_then(|time| self.times.span_ms(time)),
+            id: row.request_id.or(row.id).map(|name| name.0),
+            at_ms: row.timestamp.or(row.created_time).or(row.not_before_ms).and_then(|time| self.times.ms(time)),
+            delay_ms: row.delay.or(row.delay_ms).and_then(|time| self.times.span_ms(time)),
             session: session.or(prompt.session),
             model: row.model.map(|name| name.0).or(prompt.model),
             tenant: row.tenant.map(|name| name.0).or(prompt.tenant),
-            input_tokens: row.input_length.or(x.and_then(|x| x.input_tokens)).map(|tokens| tokens.0),
-            output_tokens: row.output_length.map(|tokens| tokens.0),
+            input_tokens: input.or(x.and_then(|x| x.input_tokens).map(|tokens| tokens.0)),
+            output_tokens: row.output_length.or(row.output_tokens).map(|tokens| tokens.0),
             output_tokens_max: x.and_then(|x| x.output_tokens_max).map(|tokens| tokens.0).or(prompt.output_tokens_max),
             observed: row.x.map(observed).unwrap_or_default(),
             ..prompt

@@ -11,8 +11,9 @@ use crate::trace::detect::Look;
 use crate::trace::format::{Given, ReadRow};
 use crate::trace::record::{Observed, Record};
 use crate::trace::time::{TimeUnit, Times, Written};
-use crate::trace::values::{Name, Tokens, Usage, json_fault, text_or_json};
+use crate::trace::values::{Members, Name, Usage, text_or_json};
 
+const TIMES: [&str; 5] = ["timestamp", "ts", "time", "created", "created_at"];
 const PROMPTS: [&str; 3] = ["messages", "prompt", "input"];
 
 pub(super) fn recognises(look: &Look<'_>) -> bool {
@@ -22,27 +23,6 @@ pub(super) fn recognises(look: &Look<'_>) -> bool {
     });
     let is_inputs = look.member("data").is_some_and(|json| json.get().contains("\"payloads\""));
     holds_body || is_inputs || PROMPTS.into_iter().any(|name| look.has(name))
-}
-
-#[derive(Deserialize)]
-struct Row<'a> {
-    #[serde(alias = "ts", alias = "created", alias = "time", alias = "created_at")]
-    timestamp: Option<Written>,
-    #[serde(alias = "request_id", alias = "custom_id")]
-    id: Option<Name>,
-    session_id: Option<Name>,
-    #[serde(borrow, alias = "body")]
-    request: Option<&'a RawValue>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(alias = "expected_output_len")]
-    output_tokens: Option<Tokens>,
-    path: Option<Name>,
-    status: Option<u16>,
-    #[serde(borrow)]
-    data: Option<Vec<Conversation<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -77,27 +57,32 @@ impl OpenAi {
 
 impl ReadRow for OpenAi {
     fn read(&mut self, bytes: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
-        let row: Row<'_> = serde_json::from_slice(bytes).map_err(|error| json_fault(&error))?;
-        if let Some(data) = row.data {
+        let row = Members::of(bytes)?;
+        if let Some(data) = row.get::<Vec<Conversation<'_>>>(&["data"]) {
             return self.payloads(data, out);
         }
-        let dialect = row.path.map_or(Dialect::Auto, |path| Dialect::of_path(&path.0));
-        let record = match row.request {
+        let dialect = row.name(&["path", "url", "uri"]).map_or(Dialect::Auto, |path| Dialect::of_path(&path));
+        let record = match row.raw(&["request", "body"]) {
             Some(request) => record_of(text_or_json(request).as_bytes(), dialect, self.keeps_body)?,
             None => record_of(bytes, dialect, self.keeps_body)?,
         };
-        let usage = match (row.usage, row.response) {
+        let usage = match (row.raw(&["usage"]), row.raw(&["response"])) {
             (Some(usage), _) => Usage::of(usage.get()),
             (None, Some(answer)) => Usage::of_answer(&text_or_json(answer)),
             (None, None) => Usage::default(),
         };
+        let expected = row.tokens(&["output_tokens", "expected_output_len"]);
         out.push(Record {
-            id: row.id.map(|name| name.0),
-            at_ms: row.timestamp.and_then(|time| self.times.ms(time)),
-            session: row.session_id.map(|name| name.0).or(record.session),
+            id: row.name(&["id", "request_id"]),
+            at_ms: row.get::<Written>(&TIMES).and_then(|time| self.times.ms(time)),
+            session: row.name(&["session_id"]).or(record.session),
             input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens.or(row.output_tokens.map(|tokens| tokens.0)),
-            observed: Observed { cached_tokens: usage.cached_tokens, status: row.status, ..Observed::default() },
+            output_tokens: usage.output_tokens.or(expected),
+            observed: Observed {
+                cached_tokens: usage.cached_tokens,
+                status: row.get(&["status"]),
+                ..Observed::default()
+            },
             ..record
         });
         Ok(())
