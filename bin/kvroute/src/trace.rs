@@ -267,10 +267,8 @@ fn copy(reading: &Reading, writing: &Writing, conversion: Conversion) -> Result<
     if summary.records == 0 {
         return Err(anyhow::anyhow!("the trace holds no request that can be used").into());
     }
-    if summary.time_base == TimeBase::Session && summary.records > 0 {
-        say!(
-            "  warning: times count from the beginning of each session, so all sessions begin together in what was written"
-        );
+    if summary.time_base == TimeBase::Session && !is_spread {
+        say!("  warning: when sessions began is not known, so all begin together in what was written (--spread-s)");
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ fn damaged() -> impl Strategy<Value = (Format, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn damaged_rows_are_counted_and_read_the_same_however_they_arrive(

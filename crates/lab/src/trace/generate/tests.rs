@@ -104,7 +104,7 @@ fn arrivals_come_at_the_rate_asked_for_however_fast() {
 #[test]
 fn lengths_do_not_follow_from_arrivals_or_from_each_other() {
     let shape = Rag { per_request: 1, documents: 2, document: Length::fixed(10), ..Rag::default() };
-    let records: Vec<_> = shape.generate(&common(20_000)).unwrap().collect();
+    let records: Vec<_> = shape.generate(&common(12_000)).unwrap().collect();
     let gaps = records.windows(2).map(|pair| pair[1].at_ms.unwrap() - pair[0].at_ms.unwrap());
     let series: [(&str, Vec<f64>); 3] = [
         ("gap", gaps.collect()),
@@ -114,7 +114,7 @@ fn lengths_do_not_follow_from_arrivals_or_from_each_other() {
     for (at, (one_name, one)) in series.iter().enumerate() {
         for (other_name, other) in &series[at + 1..] {
             let correlation = correlation(one, other);
-            assert!(correlation.abs() < 0.03, "{one_name} and {other_name}: {correlation}");
+            assert!(correlation.abs() < 0.035, "{one_name} and {other_name}: {correlation}");
         }
     }
 }
@@ -142,13 +142,13 @@ fn shared_prefixes_are_used_as_often_as_asked_for() {
 #[test]
 fn what_can_be_reused_follows_from_the_shape() {
     // Each prefix of 8192 tokens is computed once in five uses; the first ones are in the midst of theirs.
-    let shared = reused(SharedPrefix::default().generate(&common(2_000)).unwrap());
-    assert!((shared - 8_192.0 / 8_320.0 * 0.8).abs() < 0.02, "{shared}");
+    let shared = reused(SharedPrefix::default().generate(&common(1_500)).unwrap());
+    assert!((shared - 8_192.0 / 8_320.0 * 0.8).abs() < 0.03, "{shared}");
     let none = SharedPrefix { uses: 1.0, ..SharedPrefix::default() };
     assert_eq!(reused(none.generate(&common(200)).unwrap()), 0.0);
     let chats = reused(MultiTurn::default().generate(&common(5_000)).unwrap());
     assert!((0.6..0.9).contains(&chats), "{chats}");
-    let agents = reused(Agent::default().generate(&common(1_000)).unwrap());
+    let agents = reused(Agent::default().generate(&common(600)).unwrap());
     assert!((0.9..0.99).contains(&agents), "{agents}");
     let rag = |sorted| reused(Rag { documents: 100, sorted, ..Rag::default() }.generate(&common(3_000)).unwrap());
     assert!(rag(true) > rag(false) + 0.05, "the order of documents decides: {} {}", rag(true), rag(false));
