@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::sharing::InfiniteCache;
 use super::{Content, Kind, Record, Summary, TimeBase};
@@ -74,7 +74,8 @@ pub struct Spread {
     pub mean: f64,
     /// The smallest.
     pub min: f64,
-    /// 50th, 75th, 90th, 95th and 99th percentile.
+    /// Percentiles by their names, `p50` to `p99`.
+    #[serde(flatten, serialize_with = "by_name")]
     pub percentiles: [f64; 5],
     /// The largest.
     pub max: f64,
@@ -195,6 +196,10 @@ impl Spread {
     }
 }
 
+fn by_name<S: Serializer>(values: &[f64; 5], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(PERCENTILES.iter().zip(values).map(|(percent, value)| (format!("p{percent}"), value)))
+}
+
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<26}{}", "requests", self.requests)?;
@@ -273,5 +278,33 @@ fn short(value: f64) -> String {
         format!("{:.2} M", value / 1e6)
     } else {
         format!("{value:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_trace_is_like_is_told_as_json_and_as_a_table() {
+        let mut gathering = Gathering::default();
+        for at in 0..5_u32 {
+            let session = Some(format!("s{}", at % 2).into());
+            gathering.add(&Record {
+                at_ms: Some(f64::from(at) * 500.0),
+                session,
+                input_tokens: Some(100 + at),
+                output_tokens: Some(7),
+                ..Record::default()
+            });
+        }
+        let stats = gathering.finish(&Summary::default());
+        let json = serde_json::to_value(&stats).unwrap();
+        assert_eq!(json["input_tokens"]["p50"], 102.0);
+        assert_eq!((&json["requests_per_s"], &json["sessions"]), (&2.5.into(), &2.into()));
+        assert_eq!(json["turns"]["max"], 3.0);
+        let table = stats.to_string();
+        assert!(table.contains("time from first to last   2.0 s"), "{table}");
+        assert!(table.contains("how much of the prompts repeats is not known"), "{table}");
     }
 }
