@@ -8,6 +8,9 @@ use xxhash_rust::xxh3;
 use super::{Blocks, Content, Record};
 use crate::InvalidOption;
 
+/// Names that are remembered: about 4 GiB. Beyond, new ones stay as they are.
+const NAMES_MAX: usize = 100_000_000;
+
 /// Gives blocks small numbers in the order in which they occur, as Mooncake's traces have them.
 #[derive(Debug, Default)]
 pub struct SmallNames {
@@ -18,10 +21,12 @@ impl SmallNames {
     /// The record with small names.
     pub fn rename(&mut self, mut record: Record) -> Record {
         if let Content::Blocks(blocks) = &mut record.content {
-            let next = |names: &HashMap<u64, u64>| names.len() as u64;
             let small = blocks.ids.iter().map(|&id| {
-                let new = next(&self.names);
-                *self.names.entry(id).or_insert(new)
+                let next = self.names.len();
+                if next < NAMES_MAX {
+                    return *self.names.entry(id).or_insert(next as u64);
+                }
+                self.names.get(&id).copied().unwrap_or(id)
             });
             blocks.ids = small.collect();
         }

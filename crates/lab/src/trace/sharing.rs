@@ -17,6 +17,9 @@ const IDS_A_BLOCK: usize = 16;
 /// Bytes of text a block: about as many as 16 tokens.
 const TEXT_BLOCK_BYTES: usize = 64;
 
+/// Blocks that are remembered: about 2 GiB. Beyond, what is new is not remembered, and reuse is understated.
+const BLOCKS_MAX: usize = 100_000_000;
+
 /// Units of a prompt: tokens where the trace knows them, else bytes of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Part {
@@ -73,7 +76,9 @@ impl InfiniteCache {
         let (mut chain, mut held, mut is_held) = (0, 0, true);
         for block in blocks {
             chain = xxh3::xxh3_64_with_seed(block.as_ref(), chain);
-            is_held &= !self.seen.insert(chain);
+            let is_known =
+                if self.seen.len() < BLOCKS_MAX { !self.seen.insert(chain) } else { self.seen.contains(&chain) };
+            is_held &= is_known;
             held += u64::from(is_held);
         }
         held

@@ -13,6 +13,9 @@ use crate::stats::Series;
 /// Percentiles that are told.
 const PERCENTILES: [f64; 5] = [50.0, 75.0, 90.0, 95.0, 99.0];
 
+/// Sessions, and models, that are counted; more are passed over.
+const NAMES_MAX: usize = 10_000_000;
+
 /// Gathers what is told of a trace.
 #[derive(Debug, Default)]
 pub struct Gathering {
@@ -23,7 +26,6 @@ pub struct Gathering {
     output_tokens: Vec<f64>,
     prompt_bytes: Vec<f64>,
     sessions: HashMap<Arc<str>, u64>,
-    without_session: u64,
     models: HashMap<Arc<str>, u64>,
     cache: InfiniteCache,
     blocks: Sharing,
@@ -126,10 +128,14 @@ impl Gathering {
             self.prompt_bytes.push(bytes as f64);
         }
         match &record.session {
-            Some(session) => *self.sessions.entry(Arc::clone(session)).or_default() += 1,
-            None => self.without_session += 1,
+            Some(session) if self.sessions.len() < NAMES_MAX || self.sessions.contains_key(session) => {
+                *self.sessions.entry(Arc::clone(session)).or_default() += 1;
+            }
+            _ => {}
         }
-        if let Some(model) = &record.model {
+        if let Some(model) = &record.model
+            && (self.models.len() < NAMES_MAX || self.models.contains_key(model))
+        {
             *self.models.entry(Arc::clone(model)).or_default() += 1;
         }
         if let Some(part) = self.cache.take(record) {

@@ -29,6 +29,9 @@ const BLOCK_TOKENS: u32 = 512;
 /// What all sessions together may have said, bytes.
 const HISTORY_BYTES_MAX: usize = 256 << 20;
 
+/// What a turn takes beside its text, bytes.
+const TURN_BYTES: usize = 128;
+
 /// A line before the rows.
 const HEADER_SCHEMA: &str = "dynamo.agentic_mooncake";
 
@@ -160,10 +163,11 @@ impl Mooncake {
     fn next_turn(&mut self, text: &str, session: Option<&Arc<str>>) -> Result<Content, String> {
         let segment = Segment { role: "user".into(), text: text.to_owned() };
         let Some(session) = session else { return Ok(Content::Text(vec![segment])) };
-        if self.history_bytes + text.len() > HISTORY_BYTES_MAX {
+        let bytes = text.len() + session.len() + TURN_BYTES;
+        if self.history_bytes + bytes > HISTORY_BYTES_MAX {
             return Err(format!("the sessions have said more than {} MiB", HISTORY_BYTES_MAX >> 20));
         }
-        self.history_bytes += text.len();
+        self.history_bytes += bytes;
         let history = self.histories.entry(Arc::clone(session)).or_default();
         self.has_history |= !history.is_empty();
         history.push(segment);

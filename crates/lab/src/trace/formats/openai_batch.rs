@@ -14,6 +14,8 @@ use crate::trace::format::{Given, ReadRow};
 use crate::trace::record::{Observed, Record};
 use crate::trace::values::{Name, Usage, json_fault};
 
+/// Answers that wait for their requests.
+const ANSWERS_MAX: usize = 4 << 20;
 /// What waits for answers, bytes of rows.
 const WAITING_BYTES_MAX: usize = 256 << 20;
 
@@ -89,8 +91,11 @@ impl ReadRow for OpenAiBatch {
             self.waiting_bytes += bytes.len();
         } else if let Some(response) = row.response {
             let usage = response.body.map(|body| Usage::of_answer(body.get())).unwrap_or_default();
-            self.answers.insert(row.custom_id.0, Answer { usage, status: response.status_code });
-            self.waiting_bytes += size_of::<(Name, Answer)>();
+            if self.answers.len() < ANSWERS_MAX {
+                self.answers.insert(row.custom_id.0, Answer { usage, status: response.status_code });
+            } else {
+                self.is_over_limit = true;
+            }
         }
         if self.waiting_bytes > WAITING_BYTES_MAX {
             self.is_over_limit = true;
@@ -109,7 +114,7 @@ impl ReadRow for OpenAiBatch {
 
     fn warnings(&self) -> Vec<String> {
         let warning = format!(
-            "there are more than {} MiB of requests: some went on without their answers; give the answers' file first",
+            "there are more than {} MiB of requests or {ANSWERS_MAX} answers: some requests went on without their answers",
             WAITING_BYTES_MAX >> 20
         );
         if self.is_over_limit { vec![warning] } else { Vec::new() }
