@@ -16,10 +16,13 @@
 
 pub mod analyze;
 pub mod baselines;
+mod hashing;
 pub mod load;
 pub mod replay;
 pub mod report;
 pub mod stats;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 pub mod workload;
 

@@ -20,6 +20,7 @@ mod scenarios;
 mod schedule;
 mod series;
 mod sim;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod warmup;
@@ -38,4 +39,5 @@ pub use scenarios::Scenario;
 pub use schedule::{Change, FleetEvent, duration_us};
 pub use series::{OverTime, POINTS_MAX, Series};
 pub use sim::{Setting, simulate};
+pub use sweep::{Axis, CELLS_MAX, Cell, KeyShape, Objective, Sweep, SweepReport, TOLERANCE, key_shapes, sweep};
 pub use warmup::{Cut, Warmup};

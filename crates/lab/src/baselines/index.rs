@@ -10,10 +10,10 @@ use std::hash::BuildHasherDefault;
 use kvroute_core::{cache::CacheView, prompt::PrefixChain};
 
 use super::Ask;
-use hasher::AsIs;
+use crate::hashing::Mixed;
 
 /// The same hashing in every run.
-pub(super) type Hashing = BuildHasherDefault<AsIs>;
+pub(super) type Hashing = BuildHasherDefault<Mixed>;
 
 /// How a rule knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,25 +104,4 @@ impl Index {
 /// The prompt's blocks as the engine names them, which is how events name them too.
 pub(super) fn chain_of(ask: &Ask<'_>) -> PrefixChain {
     PrefixChain::of_hashes(ask.blocks.to_vec(), 1)
-}
-
-mod hasher {
-    //! Block hashes are well mixed already.
-
-    use std::hash::Hasher;
-
-    #[derive(Default)]
-    pub(in crate::baselines) struct AsIs(u64);
-
-    impl Hasher for AsIs {
-        fn finish(&self) -> u64 {
-            self.0
-        }
-        fn write(&mut self, bytes: &[u8]) {
-            self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
-        }
-        fn write_u64(&mut self, hash: u64) {
-            self.0 = hash;
-        }
-    }
 }

@@ -84,7 +84,8 @@ pub fn compare(
     Ok([first].into_iter().chain(others).collect())
 }
 
-fn sample(cases: &[Case], runs: &[Run], setting: &Setting) -> Sample {
+/// The answers of one run a case.
+pub(super) fn sample(cases: &[Case], runs: &[Run], setting: &Setting) -> Sample {
     Sample::of(cases.iter().map(|case| &*case.jobs).zip(runs), setting)
 }
 
