@@ -7,6 +7,7 @@ mod engine;
 mod load;
 mod replay;
 mod serve;
+mod sweep;
 mod trace;
 
 use std::io::IsTerminal;
@@ -43,6 +44,8 @@ enum Command {
     Load(load::Args),
     /// What other strategies would do with recorded traffic: a fleet in virtual time, no GPU needed.
     Replay(Box<replay::Args>),
+    /// Which settings of a strategy to take for recorded traffic.
+    Sweep(Box<sweep::Args>),
     /// See the difference: seven simulated replicas, the same traffic through three strategies.
     Demo(demo::Args),
     /// Say whether prefix-aware routing pays on recorded traffic, and with which settings.
@@ -72,7 +75,12 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let level = match &cli.command {
         // Their output is a report, which a log would tear apart.
-        Command::Analyze(_) | Command::Demo(_) | Command::Load(_) | Command::Replay(_) | Command::Trace(_) => "error",
+        Command::Analyze(_)
+        | Command::Demo(_)
+        | Command::Load(_)
+        | Command::Replay(_)
+        | Command::Sweep(_)
+        | Command::Trace(_) => "error",
         _ => "info",
     };
     let filter = match log_filter(std::env::var("KVROUTE_LOG").ok().as_deref(), level) {
@@ -92,6 +100,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Analyze(args) => analyze::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Trace(args) => trace::run(&args),
     };
     match result {
