@@ -7,6 +7,7 @@
 mod aws_8k;
 mod aws_chat;
 mod llm_d_37;
+mod million;
 mod names;
 
 use std::sync::Arc;
@@ -31,12 +32,16 @@ pub struct Scenario {
     pub prefix_length: u32,
     /// Fleet, arrivals, end and warm-up.
     pub setting: fn() -> Setting,
-    records: fn(u64) -> Vec<Record>,
+    records: fn(u64) -> Records,
 }
+
+/// Requests, made one at a time.
+pub(super) type Records = Box<dyn Iterator<Item = Record> + Send>;
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [&'static Self; 3] = [&aws_8k::SCENARIO, &aws_chat::SCENARIO, &llm_d_37::SCENARIO];
+    pub const ALL: [&'static Self; 4] =
+        [&aws_8k::SCENARIO, &aws_chat::SCENARIO, &llm_d_37::SCENARIO, &million::SCENARIO];
 
     /// The one of this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
@@ -44,7 +49,7 @@ impl Scenario {
     }
 
     /// Its requests, which are others for every seed.
-    pub fn records(&self, seed: u64) -> Vec<Record> {
+    pub fn records(&self, seed: u64) -> Records {
         (self.records)(seed)
     }
 
@@ -57,3 +62,6 @@ impl Scenario {
         Ok(Case { seed, jobs: Arc::new(prepare(self.records(seed), &options)?) })
     }
 }
+
+#[cfg(test)]
+mod tests;

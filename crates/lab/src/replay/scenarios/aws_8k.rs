@@ -9,10 +9,9 @@
 use kvroute_core::moment::Entropy;
 use kvroute_engine::model::Preset;
 
-use super::Scenario;
 use super::names::{Purpose, Text, between, name};
+use super::{Records, Scenario};
 use crate::replay::{Cut, FleetSpec, Pacing, Setting};
-use crate::trace::Record;
 use crate::workload::order;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -51,18 +50,15 @@ fn setting() -> Setting {
     }
 }
 
-fn records(seed: u64) -> Vec<Record> {
+fn records(seed: u64) -> Records {
     let uses = order::even_uses(PREFIXES, USES);
     let mut entropy = Entropy::new(seed);
-    order::windowed_by(&uses, LIVE, |bound| entropy.below(bound))
-        .into_iter()
-        .zip(0..)
-        .map(|(prefix, n)| {
-            let mut text = Text::default();
-            text.push(name(seed, Purpose::Prefix, prefix.into()), PREFIX_TOKENS);
-            text.push(name(seed, Purpose::Question, n), QUESTION_TOKENS);
-            let mut draw = Entropy::new(name(seed, Purpose::Answer, n));
-            text.request(between(&mut draw, ANSWER_TOKENS.0, ANSWER_TOKENS.1))
-        })
-        .collect()
+    let order = order::windowed_by(&uses, LIVE, |bound| entropy.below(bound));
+    Box::new(order.into_iter().zip(0..).map(move |(prefix, n)| {
+        let mut text = Text::default();
+        text.push(name(seed, Purpose::Prefix, prefix.into()), PREFIX_TOKENS);
+        text.push(name(seed, Purpose::Question, n), QUESTION_TOKENS);
+        let mut draw = Entropy::new(name(seed, Purpose::Answer, n));
+        text.request(between(&mut draw, ANSWER_TOKENS.0, ANSWER_TOKENS.1))
+    }))
 }

@@ -7,8 +7,8 @@
 use kvroute_core::moment::Entropy;
 use kvroute_engine::model::Preset;
 
-use super::Scenario;
 use super::names::{Purpose, Text, between, name};
+use super::{Records, Scenario};
 use crate::replay::{Cut, FleetSpec, Pacing, Setting};
 use crate::trace::Record;
 
@@ -47,8 +47,8 @@ fn setting() -> Setting {
     }
 }
 
-fn records(seed: u64) -> Vec<Record> {
-    (0..SESSIONS).flat_map(|session| conversation(seed, session)).collect()
+fn records(seed: u64) -> Records {
+    Box::new((0..SESSIONS).flat_map(move |session| conversation(seed, session)))
 }
 
 fn conversation(seed: u64, session: u64) -> Vec<Record> {

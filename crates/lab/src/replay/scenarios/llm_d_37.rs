@@ -8,8 +8,8 @@
 use kvroute_core::{hash, moment::Entropy};
 use kvroute_engine::model::Preset;
 
-use super::Scenario;
 use super::names::{Purpose, Text, name};
+use super::{Records, Scenario};
 use crate::replay::{Clock, Cut, FleetSpec, Pacing, Setting};
 use crate::trace::Record;
 
@@ -63,7 +63,7 @@ fn setting() -> Setting {
     }
 }
 
-fn records(seed: u64) -> Vec<Record> {
+fn records(seed: u64) -> Records {
     let mut entropy = Entropy::new(seed);
     // Like its generator (inference-perf's): all prompts in a random order, again and again.
     let mut prompts: Vec<u32> = (0..GROUPS * PROMPTS).collect();
@@ -81,7 +81,8 @@ fn records(seed: u64) -> Vec<Record> {
             })
             .collect::<Vec<_>>()
     };
-    [WARMUP, MEASURED].iter().flat_map(&mut held).collect()
+    let records: Vec<Record> = [WARMUP, MEASURED].iter().flat_map(&mut held).collect();
+    Box::new(records.into_iter())
 }
 
 fn request(seed: u64, prompt: u32) -> Record {
