@@ -13,6 +13,8 @@ pub(crate) enum Bar {
     AtLeast(f64),
     /// The value or less.
     AtMost(f64),
+    /// From the first to the second, both included.
+    Within(f64, f64),
 }
 
 /// What a number stands on.
@@ -80,6 +82,7 @@ impl Bar {
         match self {
             Self::AtLeast(least) => value >= least,
             Self::AtMost(most) => value <= most,
+            Self::Within(least, most) => (least..=most).contains(&value),
         }
     }
 }
@@ -145,6 +148,7 @@ impl fmt::Display for Bar {
         match self {
             Self::AtLeast(least) => write!(f, ">= {}", number(*least)),
             Self::AtMost(most) => write!(f, "<= {}", number(*most)),
+            Self::Within(least, most) => write!(f, "{}..{}", number(*least), number(*most)),
         }
     }
 }
@@ -196,6 +200,10 @@ mod tests {
             (Bar::AtMost(-60.0), -60.0, true),
             (Bar::AtMost(-60.0), -59.9999, false),
             (Bar::AtMost(0.0), 1.0, false),
+            (Bar::Within(-77.0, -71.0), -77.0, true),
+            (Bar::Within(-77.0, -71.0), -70.99, false),
+            (Bar::Within(-77.0, -71.0), -77.01, false),
+            (Bar::Within(0.0, 1.0), f64::NAN, false),
             (Bar::AtLeast(70.0), f64::NAN, false),
             (Bar::AtMost(70.0), f64::NAN, false),
         ];

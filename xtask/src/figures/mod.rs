@@ -11,6 +11,7 @@ mod forwarding;
 mod gateway;
 mod http;
 mod lab_hits;
+mod lab_replay;
 mod llamacpp;
 mod page;
 mod placement;
@@ -29,7 +30,7 @@ use crate::say::{note, say};
 use crate::workspace::Workspace;
 
 /// Everything that can be measured, quickest first.
-const SOURCES: [Source; 11] = [
+const SOURCES: [Source; 12] = [
     placement::SOURCE,
     forwarding::SOURCE,
     lab_hits::SOURCE,
@@ -39,6 +40,7 @@ const SOURCES: [Source; 11] = [
     gateway::proxy::SOURCE,
     gateway::liveness::SOURCE,
     gateway::storm::SOURCE,
+    lab_replay::SOURCE,
     llamacpp::SOURCE,
     demo::SOURCE,
 ];
