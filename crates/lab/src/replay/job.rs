@@ -44,7 +44,7 @@ pub struct Jobs {
     pub list: Vec<Job>,
     /// The requests of each session, in order, by their places in `list`; a request without a session is one alone. In
     /// the order of their first requests.
-    pub chains: Vec<Vec<u32>>,
+    pub sessions: Vec<Vec<u32>>,
     /// Tokens a KV block of the engines: the trace's own block, so that its names can be used as they are.
     pub block_tokens: u32,
     /// What a prefix length counts.
@@ -64,8 +64,8 @@ pub struct Job {
     pub at_us: Option<u64>,
     /// How long after the answer before it in its session it was sent, in microseconds, where that is known.
     pub delay_us: Option<u64>,
-    /// Place of its session in [`Jobs::chains`].
-    pub chain: u32,
+    /// Place of its session in [`Jobs::sessions`].
+    pub session_place: u32,
     /// Place of its model in [`Jobs::models`].
     pub model: Option<u16>,
     /// The adapter that it needs.

@@ -104,8 +104,8 @@ impl<'a> Pacer<'a> {
     /// If the trace lacks the times that the pacing needs, or an option is out of range.
     pub(super) fn new(jobs: &'a Jobs, pacing: Pacing, end_us: u64, seed: u64) -> Result<Self, InvalidOption> {
         let mut turn = vec![0; jobs.list.len()];
-        for chain in &jobs.chains {
-            chain.iter().zip(0..).for_each(|(job, place)| turn[*job as usize] = place);
+        for session in &jobs.sessions {
+            session.iter().zip(0..).for_each(|(job, place)| turn[*job as usize] = place);
         }
         let mut pacer = Self {
             jobs,
@@ -120,10 +120,10 @@ impl<'a> Pacer<'a> {
         };
         match pacing {
             Pacing::Open(clock) => pacer.fix(0..jobs.list.len() as u32, clock, seed)?,
-            Pacing::Sessions(clock) => pacer.fix(jobs.chains.iter().map(|chain| chain[0]), clock, seed)?,
+            Pacing::Sessions(clock) => pacer.fix(jobs.sessions.iter().map(|session| session[0]), clock, seed)?,
             Pacing::Closed { users, ramp_us } => {
                 InvalidOption::unless_within("users", users.into(), 1..=1 << 24)?;
-                pacer.untaken = (0..jobs.chains.len() as u32).rev().collect();
+                pacer.untaken = (0..jobs.sessions.len() as u32).rev().collect();
                 (0..u64::from(users)).for_each(|user| pacer.take_session(user.saturating_mul(ramp_us)));
             }
         }
@@ -184,8 +184,8 @@ impl<'a> Pacer<'a> {
             return;
         }
         let this = &self.jobs.list[job as usize];
-        let chain = &self.jobs.chains[this.chain as usize];
-        let Some(&next) = chain.get(self.turn[job as usize] as usize + 1) else {
+        let session = &self.jobs.sessions[this.session_place as usize];
+        let Some(&next) = session.get(self.turn[job as usize] as usize + 1) else {
             return self.take_session(now_us);
         };
         let turn = &self.jobs.list[next as usize];
@@ -199,8 +199,8 @@ impl<'a> Pacer<'a> {
 
     /// A user is free.
     fn take_session(&mut self, now_us: u64) {
-        if let Some(chain) = self.untaken.pop() {
-            self.waiting.push(Reverse((now_us, self.jobs.chains[chain as usize][0])));
+        if let Some(session) = self.untaken.pop() {
+            self.waiting.push(Reverse((now_us, self.jobs.sessions[session as usize][0])));
         }
     }
 }

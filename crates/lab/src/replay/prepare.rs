@@ -126,8 +126,8 @@ fn check(options: &PrepareOptions) -> Result<(), InvalidOption> {
 #[derive(Default)]
 struct Building {
     list: Vec<Job>,
-    chains: Vec<Vec<u32>>,
-    sessions: BTreeMap<Arc<str>, u32>,
+    sessions: Vec<Vec<u32>>,
+    known_sessions: BTreeMap<Arc<str>, u32>,
     models: Vec<Arc<str>>,
     at_ms: Vec<Option<f64>>,
     without_output: u64,
@@ -143,7 +143,7 @@ impl Building {
 
     fn push(&mut self, record: &Record, mut job: Job, options: &PrepareOptions) {
         let place = self.list.len() as u32;
-        job.chain = self.chain_of(record, place);
+        job.session_place = self.session_of(record, place);
         job.session = record.session.as_ref().map(|name| hash::bytes(name.as_bytes(), 0));
         job.tenant = record.tenant.as_ref().map(|name| hash::bytes(name.as_bytes(), 0));
         job.model = self.model_of(record);
@@ -156,17 +156,17 @@ impl Building {
         self.list.push(job);
     }
 
-    fn chain_of(&mut self, record: &Record, place: u32) -> u32 {
-        let next = self.chains.len() as u32;
-        let chain = match &record.session {
-            Some(name) => *self.sessions.entry(name.clone()).or_insert(next),
+    fn session_of(&mut self, record: &Record, place: u32) -> u32 {
+        let next = self.sessions.len() as u32;
+        let session = match &record.session {
+            Some(name) => *self.known_sessions.entry(name.clone()).or_insert(next),
             None => next,
         };
-        if chain == next {
-            self.chains.push(Vec::new());
+        if session == next {
+            self.sessions.push(Vec::new());
         }
-        self.chains[chain as usize].push(place);
-        chain
+        self.sessions[session as usize].push(place);
+        session
     }
 
     fn model_of(&mut self, record: &Record) -> Option<u16> {
@@ -204,7 +204,7 @@ impl Building {
             block_tokens: reader.block_tokens(),
             unit: reader.unit(),
             list: self.list,
-            chains: self.chains,
+            sessions: self.sessions,
             models: self.models,
             assumptions,
             skipped: self.first_reason.map(|why| (self.skipped, why)),
@@ -213,8 +213,8 @@ impl Building {
 
     /// Names the blocks of answers that the next prompt of the session quotes.
     fn join_answers(&mut self, block_tokens: u32) {
-        for chain in &self.chains {
-            for pair in chain.windows(2) {
+        for session in &self.sessions {
+            for pair in session.windows(2) {
                 let (this, next) = (&self.list[pair[0] as usize], &self.list[pair[1] as usize]);
                 let (full, end) =
                     (this.prompt_blocks(block_tokens), this.input_tokens.saturating_add(this.output_tokens));

@@ -102,7 +102,7 @@ fn engines(question: &Question) -> impl Iterator<Item = String> {
     question.setting.fleet.groups.iter().map(|group| {
         let preset = &group.preset;
         let mut said = format!(
-            "{} simulated replicas of {}: step times fitted to AIConfigurator's profiles (mean error 1 to 3 %), {} ms \
+            "{} simulated replicas of {}: step times fitted to AIConfigurator's profiles (off by 1 to 3 % on average), {} ms \
              from arrival to scheduler, {} KV tokens",
             group.count, preset.name, preset.overhead_ms, preset.kv_tokens
         );

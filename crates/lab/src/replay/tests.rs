@@ -248,3 +248,20 @@ fn a_trace_without_times_needs_a_rate_or_users() {
     let span_s = run.served.last().unwrap().sent_us as f64 / 1e6;
     assert!((3.0..8.0).contains(&span_s), "{span_s}");
 }
+
+/// S97: what was recorded in the middle of a run met warm caches, and a replay of it starts with empty ones.
+#[test]
+fn a_cold_start_is_not_held_against_a_fleet_that_was_warm() {
+    let all = records(1_200, 60, 50.0);
+    let whole = run(&jobs(all.clone()), &setting(4), "prefix_aware");
+    let jobs = jobs(all[600..].to_vec());
+    let half = run(&jobs, &setting(4), "prefix_aware");
+    let hits = |run: &Run, from: u32| {
+        let counted = |served: &&Served| Cut::Before(from).counts(served.job, served.sent_us);
+        let delivered: Vec<u32> = run.served.iter().filter(counted).map(|served| served.delivered_tokens).collect();
+        delivered.iter().map(|tokens| f64::from(*tokens)).sum::<f64>() / delivered.len() as f64
+    };
+    let (recorded, cold, warmed) = (hits(&whole, 840), hits(&half, 0), hits(&half, 240));
+    assert!(cold < recorded * 0.95, "{cold} {recorded}");
+    assert!((warmed / recorded - 1.0).abs() < 0.01, "{warmed} {recorded}");
+}

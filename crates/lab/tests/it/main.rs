@@ -4,6 +4,7 @@
 
 mod analysis;
 mod load_loop;
+mod replay_traces;
 mod server;
 mod shared_traces;
 mod trace_formats;

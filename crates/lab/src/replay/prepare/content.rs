@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         Ok(Job {
             at_us: None,
             delay_us: None,
-            chain: 0,
+            session_place: 0,
             model: None,
             adapter: None,
             tenant: None,

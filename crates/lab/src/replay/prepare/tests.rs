@@ -81,7 +81,7 @@ fn an_answer_that_the_next_prompt_quotes_has_its_blocks() {
     let turn = |ids: &[u64], tokens| Record { session: Some(Arc::from("s")), ..blocks(ids, tokens) };
     let jobs = prepare([turn(&[1, 2], 1_024), turn(&[1, 2, 3, 4], 2_048), blocks(&[1, 2, 3, 4], 2_048)], &options(&[]))
         .unwrap();
-    assert_eq!(jobs.chains, [vec![0, 1], vec![2]]);
+    assert_eq!(jobs.sessions, [vec![0, 1], vec![2]]);
     assert_eq!(jobs.list[0].blocks.len(), 3, "600 tokens of answer fill one block more");
     assert_eq!(shared(&jobs.list[0], &jobs.list[1]), 3);
     assert_eq!(jobs.list[0].facts(&jobs, 0).prompt.chain.hashes().len(), 2, "the router does not know the answer");

@@ -35,11 +35,11 @@ impl Shape {
         let output = || jobs.list.iter().map(|job| u64::from(job.output_tokens));
         let last_us = jobs.list.iter().filter_map(|job| job.at_us).max();
         let mut turns = vec![0u64; TURNS_MAX + 1];
-        jobs.chains.iter().for_each(|chain| turns[chain.len().min(TURNS_MAX)] += 1);
+        jobs.sessions.iter().for_each(|session| turns[session.len().min(TURNS_MAX)] += 1);
         let turns = turns.into_iter().enumerate().filter(|(_, sessions)| *sessions > 0);
         Self {
             requests: jobs.list.len() as u64,
-            sessions: jobs.chains.len() as u64,
+            sessions: jobs.sessions.len() as u64,
             prompt_tokens: input().sum(),
             output_tokens: output().sum(),
             span_s: last_us.map(|us| us as f64 / 1e6),
