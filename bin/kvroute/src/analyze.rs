@@ -1,6 +1,7 @@
 //! `kvroute analyze`: will prefix-aware routing pay on this traffic, and with which settings?
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,7 +9,8 @@ use kvroute_engine::model::Preset;
 use kvroute_lab::analyze::{Analysis, Analyzer, Options};
 use kvroute_lab::report::analysis_document;
 use kvroute_lab::report::document::Style;
-use kvroute_lab::trace::TimeBase;
+use kvroute_lab::report::html::{Provenance, analysis_html};
+use kvroute_lab::trace::{Summary, TimeBase};
 
 use crate::engine::preset_names;
 use crate::trace::Reading;
@@ -17,7 +19,8 @@ use crate::{Failure, print, say};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     kvroute analyze requests.jsonl\n  \
-    kvroute analyze trace.jsonl.gz --replicas 4 --preset llama-3.1-8b-h100\n  \
+    kvroute analyze trace.jsonl.gz --replicas 4 --engine llama-3.1-8b-h100\n  \
+    kvroute analyze requests.jsonl --html report.html\n  \
     zcat access.log.gz | kvroute analyze - --markdown > analysis.md\n\n\
     What is in prompts is not printed, unless --show-text is given.")]
 pub(crate) struct Args {
@@ -28,10 +31,10 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Fleet", value_name = "COUNT", default_value_t = Options::default().replicas,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     replicas: u32,
-    /// Model and hardware of a replica, for memory and speed.
+    /// Model and hardware of each replica, for memory and speed.
     #[arg(long, help_heading = "Fleet", default_value = Preset::default().name, value_parser = preset_names())]
-    preset: String,
-    /// KV tokens that a replica holds (vLLM logs them at the start: "GPU KV cache size"). Default: the preset's.
+    engine: String,
+    /// KV tokens that a replica holds (vLLM logs them at the start: "GPU KV cache size"). [default: the engine's].
     #[arg(long, help_heading = "Fleet", value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
     kv_tokens: Option<u64>,
     /// Tokens of the engine's KV block: shorter beginnings are not reused.
@@ -45,13 +48,26 @@ pub(crate) struct Args {
     /// Print Markdown.
     #[arg(long, help_heading = "Output")]
     markdown: bool,
+    /// Write a report as one HTML file, which needs neither network nor scripts.
+    #[arg(long, help_heading = "Output", value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Show how lines begin that change with every request. They are text of prompts.
     #[arg(long, help_heading = "Output")]
     show_text: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let analysis = analyze(args)?;
+    let (analysis, summary) = analyze(args)?;
+    if let Some(path) = &args.html {
+        let provenance = Provenance {
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            source: summary.to_string().lines().next().unwrap_or_default().to_owned(),
+            assumptions: summary.assumptions.clone(),
+        };
+        let html = analysis_html(&analysis, &provenance);
+        std::fs::write(path, html).with_context(|| format!("cannot write {}", path.display()))?;
+        say!("wrote {}", path.display());
+    }
     if args.json {
         print!("{}", serde_json::to_string_pretty(&analysis)?);
         return Ok(());
@@ -66,8 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn analyze(args: &Args) -> Result<Analysis, Failure> {
-    let preset = Preset::by_name(&args.preset).context("there is no such preset")?;
+fn analyze(args: &Args) -> Result<(Analysis, Summary), Failure> {
+    let preset = Preset::by_name(&args.engine).context("there is no such preset")?;
     let mut analyzer = Analyzer::new(Options {
         replicas: args.replicas,
         preset,
@@ -101,7 +117,7 @@ fn analyze(args: &Args) -> Result<Analysis, Failure> {
         return Err(anyhow::anyhow!("the trace holds no request that can be used").into());
     }
     let bar = Bar::new("analysing");
-    Ok(analyzer.finish(|done| bar.set(done)))
+    Ok((analyzer.finish(|done| bar.set(done)), summary))
 }
 
 /// A bar on standard error. Draws nothing where that is no terminal.

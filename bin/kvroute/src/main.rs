@@ -6,6 +6,7 @@ mod demo;
 mod engine;
 mod load;
 mod replay;
+mod report;
 mod serve;
 mod sweep;
 mod trace;
@@ -50,6 +51,8 @@ enum Command {
     Demo(demo::Args),
     /// Say whether prefix-aware routing pays on recorded traffic, and with which settings.
     Analyze(analyze::Args),
+    /// Make a page of a saved replay, or compare two.
+    Report(report::Args),
     /// Look at recorded traffic.
     Trace(trace::Args),
 }
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         | Command::Load(_)
         | Command::Replay(_)
         | Command::Sweep(_)
+        | Command::Report(_)
         | Command::Trace(_) => "error",
         _ => "info",
     };
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Trace(args) => trace::run(&args),
     };
     match result {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kvroute_lab::replay::{Condition, Contender, Price, Report, compare};
+use kvroute_lab::report::html::replay_html;
+use kvroute_lab::report::saved::SavedReplay;
 
 use self::scene::Scene;
 use self::watch::Watch;
@@ -45,6 +47,9 @@ pub(crate) struct Args {
     /// Write CSV; - prints it instead of the table.
     #[arg(long, help_heading = "Report", value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write a report with plots as one HTML file, which needs neither network nor scripts.
+    #[arg(long, help_heading = "Report", value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Exit with code 99 if this is true, such as 'p90_ttft_ms > 500'. May be given several times.
     #[arg(long, help_heading = "Report", value_name = "CONDITION")]
     fail_if: Vec<Condition>,
@@ -98,6 +103,10 @@ fn tell(args: &Args, report: &Report) -> Result<(), Failure> {
     write(&args.json, &|| Ok(serde_json::to_string(&report.json())? + "\n"))?;
     write(&args.markdown, &|| Ok(report.markdown()))?;
     write(&args.csv, &|| Ok(report.csv()))?;
+    write(&args.html, &|| {
+        let json = serde_json::to_string(&report.json())?;
+        Ok(replay_html(&SavedReplay::read(&json)?, &json))
+    })?;
     if !is_printed {
         let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         print!("{}", report.table(width(), colour).trim_end());

@@ -70,11 +70,11 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Seven replicas of the default preset.
+    /// Eight replicas of the default preset, as `kvroute replay` has them.
     fn default() -> Self {
         let preset = Preset::default();
         Self {
-            replicas: 7,
+            replicas: 8,
             preset,
             kv_tokens: None,
             block_tokens: preset.block_tokens,

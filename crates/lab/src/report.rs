@@ -10,9 +10,14 @@
 mod analysis;
 pub(crate) mod columns;
 mod compare;
+mod difference;
 pub mod document;
 mod goodput;
+pub mod html;
 mod json;
+pub mod saved;
+#[cfg(test)]
+mod saved_sample;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -24,6 +29,7 @@ use hdrhistogram::Histogram;
 
 pub use analysis::analysis_document;
 pub use compare::{StrategyResult, compare};
+pub use difference::difference;
 pub use goodput::Goodput;
 
 use crate::{

@@ -170,18 +170,18 @@ fn verdict(analysis: &Analysis) -> (Pays, String) {
 fn why_no_gain(reuse: &Reuse, cut: &Cut, fleet: &str) -> String {
     let limits = &reuse.limits;
     let random = percent(reuse.sweep.random.reused_ratio);
-    if reuse.sweep.random.reused_ratio > 0.8 * limits.pooled_lru.max(f64::MIN_POSITIVE) {
-        return format!(
-            "every replica soon holds what repeats: over {fleet} random placement already reuses {random} of the prompt \
-             tokens, perfect placement would {}",
-            percent(limits.pooled_lru)
-        );
-    }
     if limits.pooled_lru < 0.5 * limits.infinite {
         return format!(
             "KV memory is too small: of the {} of the prompt tokens that repeat, all caches together would still hold {} \
              when they come again",
             percent(limits.infinite),
+            percent(limits.pooled_lru)
+        );
+    }
+    if reuse.sweep.random.reused_ratio > 0.8 * limits.pooled_lru.max(f64::MIN_POSITIVE) {
+        return format!(
+            "every replica soon holds what repeats: over {fleet} random placement already reuses {random} of the prompt \
+             tokens, perfect placement would {}",
             percent(limits.pooled_lru)
         );
     }

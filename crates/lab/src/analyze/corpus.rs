@@ -28,7 +28,7 @@ pub struct Limits {
 impl Default for Limits {
     /// About 1 GiB and some seconds at most.
     fn default() -> Self {
-        Self { names_max: 32 << 20, requests_max: 8 << 20, estimated_names_max: 80_000_000 }
+        Self { names_max: 32 << 20, requests_max: 8 << 20, estimated_names_max: 100_000_000 }
     }
 }
 

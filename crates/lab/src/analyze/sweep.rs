@@ -1,8 +1,9 @@
 //! Prefix lengths and thresholds, tried on the trace.
 //!
-//! Lengths are compared at a threshold that lets homes keep what is theirs; then thresholds at the length that is best;
-//! and if that says that homes should keep more, lengths once more. Advice is taken from plateaus: estimates are noisy
-//! (which replica is home to the two hottest keys alone makes 10 % and more), so a cost is judged with its neighbours.
+//! Every length is tried with every threshold. The advised length is taken from the row of the least threshold that may be
+//! advised; the threshold from the column of that length; and if that says that homes should keep more, the length from
+//! the threshold's row. Advice is taken from plateaus: estimates are noisy (which replica is home to the two hottest keys
+//! alone makes 10 % and more), so a cost is judged with its neighbours.
 
 use super::corpus::Corpus;
 use super::cuts::{self, Cut};
@@ -13,29 +14,29 @@ use super::repeats::Repeats;
 const PLATEAU: f64 = 1.05;
 const SEEDS: u64 = 5;
 /// Thresholds that are tried.
-const THRESHOLDS: [u32; 11] = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256];
+const THRESHOLDS: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
 
-/// A threshold and what it would do at the advised length.
+/// A threshold and what it would do.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Limit {
+pub struct Row {
     /// Requests in flight at which a home is left.
     pub concurrency_threshold: u32,
-    /// What the fleet would do. *Simulated.*
-    pub estimate: Estimate,
+    /// What the fleet would do, for every length. *Simulated.*
+    pub estimates: Vec<Estimate>,
 }
 
 /// All lengths and thresholds that were tried.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Sweep {
-    /// The shortest first.
+    /// The shortest first, at the advised threshold.
     pub cuts: Vec<Cut>,
     /// The one advised, if any may be set.
     pub advised: Option<usize>,
     /// The first and the last that are about as good.
     pub plateau: Option<(usize, usize)>,
-    /// At the advised length, the lowest first; empty where the trace has no times.
-    pub limits: Vec<Limit>,
-    /// The threshold advised, at which lengths were compared.
+    /// Every threshold with every length, the lowest first. One row where the trace has no times.
+    pub grid: Vec<Row>,
+    /// The threshold advised.
     pub concurrency_threshold: u32,
     /// Placement at random. *Simulated*, as is all that follows from estimates.
     pub random: Estimate,
@@ -48,8 +49,8 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Tries everything. `threshold_min` is the least threshold that may be advised; `progress` is told which part is
-    /// done, 0..1. `names_max` bounds the names that all estimates together look at.
+    /// Tries everything. `threshold_min` is the least threshold that may be advised; `names_max` bounds the names that all
+    /// estimates together look at; `progress` is told which part is done, 0..1.
     pub fn of(
         corpus: &Corpus,
         repeats: &Repeats,
@@ -62,27 +63,25 @@ impl Sweep {
             .into_iter()
             .map(|(prefix_length, lines)| Cut::new(corpus, prefix_length, lines))
             .collect();
-        let trials = Trials::new(corpus, fleet, names_max / (cuts.len() * 2 + THRESHOLDS.len() + 3));
-        trials.lengths(&mut cuts, threshold_min);
-        progress(0.4);
-        let advised = |cuts: &[Cut]| cuts::plateau(cuts).map(|plateau| cuts::advised(cuts, plateau));
-        let mut limits = Vec::new();
-        let mut threshold = threshold_min;
-        if let Some(cut) = advised(&cuts).map(|index| &cuts[index])
-            && cut.estimate.ttft_mean_ms.is_some()
-        {
-            limits = trials.thresholds(cut.lines, threshold_min);
-            progress(0.7);
-            threshold = advised_threshold(&limits, threshold_min);
+        let thresholds = thresholds(corpus, threshold_min);
+        let trials = Trials::new(corpus, fleet, names_max / (cuts.len() * thresholds.len() + 2));
+        let mut grid = Vec::new();
+        for (done, &threshold) in thresholds.iter().enumerate() {
+            let of_cut = |cut: &Cut| trials.of(Rule::Key { lines: cut.lines, threshold });
+            grid.push(Row { concurrency_threshold: threshold, estimates: cuts.iter().map(of_cut).collect() });
+            progress((done + 1) as f64 / (thresholds.len() + 1) as f64);
         }
-        if threshold > threshold_min {
-            trials.lengths(&mut cuts, threshold);
+        let mut threshold = threshold_min;
+        take_row(&mut cuts, &grid, threshold);
+        if let Some(length) = advised(&cuts) {
+            threshold = advised_threshold(&grid, length, threshold_min);
+            take_row(&mut cuts, &grid, threshold);
         }
         Self {
             advised: advised(&cuts),
             plateau: cuts::plateau(&cuts),
             cuts,
-            limits,
+            grid,
             concurrency_threshold: threshold,
             random: trials.of(Rule::Random),
             least_outstanding: trials.of(Rule::LeastOutstanding),
@@ -94,6 +93,30 @@ impl Sweep {
     /// The advised cut.
     pub fn advised(&self) -> Option<&Cut> {
         self.advised.map(|index| &self.cuts[index])
+    }
+}
+
+fn advised(cuts: &[Cut]) -> Option<usize> {
+    cuts::plateau(cuts).map(|plateau| cuts::advised(cuts, plateau))
+}
+
+/// Thresholds to try, ascending, `threshold_min` among them. Without times nothing is in flight, and one is enough.
+fn thresholds(corpus: &Corpus, threshold_min: u32) -> Vec<u32> {
+    if corpus.requests.iter().any(|request| request.at_ms.is_none()) {
+        return vec![threshold_min];
+    }
+    let mut all = THRESHOLDS.to_vec();
+    all.push(threshold_min);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Gives the cuts their estimates at a threshold of the grid; at the next above, if it is not in it.
+fn take_row(cuts: &mut [Cut], grid: &[Row], threshold: u32) {
+    let row = grid.iter().find(|row| row.concurrency_threshold >= threshold).or(grid.last());
+    for (cut, estimate) in cuts.iter_mut().zip(row.map_or(&[][..], |row| &row.estimates)) {
+        cut.estimate = *estimate;
     }
 }
 
@@ -121,30 +144,14 @@ impl<'a> Trials<'a> {
         let of_seed = |seed| estimate(self.corpus, self.requests, self.fleet, rule, seed);
         Estimate::mean_of(&(0..self.seeds).map(of_seed).collect::<Vec<_>>())
     }
-
-    fn lengths(&self, cuts: &mut [Cut], threshold: u32) {
-        for cut in cuts {
-            cut.estimate = self.of(Rule::Key { lines: cut.lines, threshold });
-        }
-    }
-
-    fn thresholds(&self, lines: usize, threshold_min: u32) -> Vec<Limit> {
-        let mut thresholds = THRESHOLDS.to_vec();
-        thresholds.push(threshold_min);
-        thresholds.sort_unstable();
-        thresholds.dedup();
-        let limit =
-            |threshold| Limit { concurrency_threshold: threshold, estimate: self.of(Rule::Key { lines, threshold }) };
-        thresholds.into_iter().map(limit).collect()
-    }
 }
 
 /// Twice the lowest of the plateau, as far as the plateau goes, and not below `threshold_min`: low enough to share a hot
 /// key out early, and not at the edge of the cliff.
-fn advised_threshold(limits: &[Limit], threshold_min: u32) -> u32 {
-    let costs: Vec<f64> = limits.iter().map(|limit| limit.estimate.cost()).collect();
+fn advised_threshold(grid: &[Row], length: usize, threshold_min: u32) -> u32 {
+    let costs: Vec<f64> = grid.iter().map(|row| row.estimates[length].cost()).collect();
     let Some((first, last)) = plateau(&costs) else { return threshold_min };
-    let [lowest, highest] = [first, last].map(|index| limits[index].concurrency_threshold);
+    let [lowest, highest] = [first, last].map(|index| grid[index].concurrency_threshold);
     (2 * lowest).min(highest).max(threshold_min)
 }
 
@@ -182,14 +189,13 @@ mod tests {
 
     #[test]
     fn the_threshold_is_twice_the_lowest_good_one_and_not_below_the_least() {
-        let limit = |(threshold, mean)| Limit {
-            concurrency_threshold: threshold,
-            estimate: Estimate { ttft_mean_ms: Some(mean), ttft_p90_ms: Some(mean), ..Estimate::default() },
+        let row = |(concurrency_threshold, mean)| {
+            let estimate = Estimate { ttft_mean_ms: Some(mean), ttft_p90_ms: Some(mean), ..Estimate::default() };
+            Row { concurrency_threshold, estimates: vec![estimate] }
         };
-        let limits: Vec<Limit> =
-            [(4, 90.0), (8, 50.0), (16, 20.0), (32, 20.0), (64, 20.0), (128, 20.0)].map(limit).into();
+        let grid: Vec<Row> = [(4, 90.0), (8, 50.0), (16, 20.0), (32, 20.0), (64, 20.0), (128, 20.0)].map(row).into();
         for (least, advised) in [(4, 64), (100, 100), (500, 500)] {
-            assert_eq!(advised_threshold(&limits, least), advised, "{least}");
+            assert_eq!(advised_threshold(&grid, 0, least), advised, "{least}");
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn trace_sentence(analysis: &Analysis) -> String {
     }
     let fleet = &analysis.fleet;
     text.push_str(&format!(
-        ". Fleet: {} replicas like {}, {} KV tokens each (--replicas, --preset, --kv-tokens).",
+        ". Fleet: {} replicas like {}, {} KV tokens each (--replicas, --engine, --kv-tokens).",
         fleet.replicas,
         fleet.preset,
         amount(fleet.kv_tokens as f64)

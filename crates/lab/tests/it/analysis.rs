@@ -95,7 +95,7 @@ fn the_toolagent_traces_system_prompts_are_named_with_what_a_length_below_them_w
     {
         assert!(text(Topic::Repeats).contains(part), "{}", text(Topic::Repeats));
     }
-    for part in ["512 tokens or less the 49 % (3.4 times)", "6,144 tokens or less the 36 % (2.5 times)"] {
+    for part in ["512 tokens or less the 49 % (3.9 times)", "6,144 tokens or less the 36 % (2.9 times)"] {
         assert!(text(Topic::PrefixLength).contains(part), "{}", text(Topic::PrefixLength));
     }
     assert_eq!(analysis.advice.pays, Pays::Yes);

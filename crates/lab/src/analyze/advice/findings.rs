@@ -140,7 +140,7 @@ fn concurrency(analysis: &Analysis) -> Option<Finding> {
     let demand = analysis.demand.as_ref()?;
     let from = match demand.stay_from {
         StayFrom::Trace => "as the trace says".to_owned(),
-        StayFrom::Preset => format!("by the preset {}, simulated", analysis.fleet.preset),
+        StayFrom::Preset => format!("like {}, simulated", analysis.fleet.preset),
     };
     let mut text = format!(
         "Set concurrency_threshold to {}: {:.1} requests a second over {} replicas, each staying {} ({from}), are {:.1} in \
@@ -255,7 +255,7 @@ fn load(analysis: &Analysis) -> Option<Finding> {
             Topic::Load,
             format!(
                 "This fleet is too small for the trace: computing prompts alone would take {} of its time without reuse and \
-                 {} with all that is possible (preset {}). Latencies mean little then: try --replicas.",
+                 {} with all that is possible ({}). Latencies mean little then: try --replicas.",
                 percent(demand.prefill_busy),
                 percent(demand.prefill_busy_reusing),
                 analysis.fleet.preset
