@@ -10,8 +10,24 @@ use crate::report::saved::{SavedReplay, SavedStrategy};
 /// Characters that a token is taken to have where lengths are in tokens.
 const CHARACTERS_PER_TOKEN: u32 = 4;
 
-/// The page of a replay. `json` is its report, which is put into the page.
+/// Bytes of a page at most, so that it can be mailed and opens at once.
+const BYTES_MAX: usize = 400_000;
+
+/// The page of a replay. `json` is its report, which is put into the page, without its series if that would make the page
+/// too large.
 pub fn replay_html(report: &SavedReplay, json: &str) -> String {
+    let html = page(report, json);
+    if html.len() <= BYTES_MAX {
+        return html;
+    }
+    let Ok(mut data) = serde_json::from_str::<serde_json::Value>(json) else { return html };
+    for strategy in data["strategies"].as_array_mut().into_iter().flatten() {
+        strategy["series"] = "left out of the page: `kvroute replay --json` writes them".into();
+    }
+    page(report, &data.to_string())
+}
+
+fn page(report: &SavedReplay, json: &str) -> String {
     let best = best(report);
     let mut page = Page {
         kind: format!("kvroute replay, simulated: {}", report.source.name),
@@ -118,7 +134,7 @@ fn tiles(report: &SavedReplay, best: &SavedStrategy) -> Vec<Tile> {
     let per_day = saved(best).zip(saved(first)).zip(report.trace.span_s.filter(|span| *span > 0.0));
     push(
         per_day.map(|((ours, theirs), span)| format!("{:+.1} h", (ours - theirs) / span * 24.0)),
-        format!("GPU time of prefill saved in a day of such traffic, against {} (simulated)", first.name),
+        format!("GPU time saved by reuse in a day of such traffic, against {} (simulated)", first.name),
     );
     tiles
 }

@@ -133,3 +133,19 @@ fn a_fleet_without_events_and_a_replay_without_a_price_have_no_charts_of_these()
     let page = replay_html(&crate::report::saved::SavedReplay::read(&json).unwrap(), &json);
     assert!(!page.contains("id=\"cost\"") && !page.contains("id=\"recovery\""));
 }
+
+#[test]
+fn a_page_of_many_strategies_stays_small() {
+    let mut json = crate::report::saved_sample::sample();
+    let strategies = json["strategies"].as_array_mut().unwrap();
+    let one = strategies[1].clone();
+    for i in 0..17 {
+        let mut more = one.clone();
+        more["name"] = format!("prefix_aware:prefix_length={i}").into();
+        strategies.push(more);
+    }
+    let json = json.to_string();
+    let page = replay_html(&crate::report::saved::SavedReplay::read(&json).unwrap(), &json);
+    assert!(json.len() > 300_000 && page.len() < 400 << 10, "{} {}", json.len(), page.len());
+    assert!(page.contains("left out of the page"));
+}

@@ -7,8 +7,8 @@ use crate::report::html::lines::{Line, Lines};
 use crate::report::html::scale::{Axis, Format};
 use crate::report::saved::{SavedOverTime, SavedReplay};
 
-/// Points of a line at most, so that lines can be told apart.
-pub(super) const POINTS_MAX: usize = 120;
+/// Points of a line at most: more would draw the noise of single prompts.
+pub(super) const POINTS_MAX: usize = 48;
 
 /// `None` if there are too few spans for a line.
 pub(in crate::report::html) fn hits(report: &SavedReplay) -> Option<Figure> {

@@ -7,14 +7,16 @@ use crate::report::html::bars::{Bar, grouped};
 use crate::report::html::figure::Figure;
 use crate::report::html::lines::{Line, Lines};
 use crate::report::html::scale::{Axis, Format};
-use crate::report::saved::SavedReplay;
+use crate::report::saved::{SavedReplay, SavedStrategy};
 
 /// Keys with a bar, the most used.
 const RANKS_MAX: usize = 12;
 
-/// `None` if no strategy has homes that it leaves.
+/// Of kvroute's own strategy that leaves homes most often; `None` if none does.
 pub(in crate::report::html) fn figure(report: &SavedReplay) -> Option<Figure> {
-    let strategy = report.strategies.iter().find(|strategy| !strategy.series.spill_by_rank.is_empty())?;
+    let spilled = |strategy: &SavedStrategy| strategy.metric("spill_ratio").unwrap_or(0.0);
+    let own = report.strategies.iter().filter(|strategy| !strategy.is_baseline && spilled(strategy) > 0.0);
+    let strategy = own.max_by(|a, b| spilled(a).total_cmp(&spilled(b)))?;
     let points = averaged(&strategy.series.over_time, &strategy.series.over_time.spill_ratio);
     let x = Axis::from_zero("time", Format::Seconds, points.iter().map(|point| point.0));
     let y = Axis::from_zero("", Format::Percent, points.iter().filter_map(|point| point.1));
