@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Model and hardware of each replica, for memory and speed.
     #[arg(long, help_heading = "Fleet", default_value = Preset::default().name, value_parser = preset_names())]
     engine: String,
-    /// KV tokens that a replica holds (vLLM logs them at the start: "GPU KV cache size"). [default: the engine's].
+    /// KV tokens that a replica holds (vLLM logs them at the start: "GPU KV cache size") [default: the engine's].
     #[arg(long, help_heading = "Fleet", value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
     kv_tokens: Option<u64>,
     /// Tokens of the engine's KV block: shorter beginnings are not reused.

@@ -94,15 +94,28 @@ impl Estimate {
     }
 }
 
-/// Sends the first `requests_max` requests through the fleet.
-pub fn estimate(corpus: &Corpus, requests_max: usize, fleet: &Fleet, rule: Rule, seed: u64) -> Estimate {
-    let count = corpus.requests.len().min(requests_max);
-    let mut run = Run::new(corpus, fleet, seed);
-    let is_timed = corpus.requests[..count].iter().all(|request| request.at_ms.is_some());
-    for index in 0..count {
-        run.request(index, rule, is_timed);
+/// The requests in the order of their arrival, or of the trace where it has no times.
+pub fn arrivals(corpus: &Corpus) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..corpus.requests.len() as u32).collect();
+    if is_timed(corpus) {
+        let at = |index: &u32| corpus.requests[*index as usize].at_ms.unwrap_or(0.0);
+        order.sort_by(|a, b| at(a).total_cmp(&at(b)));
     }
-    run.finish(count, is_timed)
+    order
+}
+
+fn is_timed(corpus: &Corpus) -> bool {
+    corpus.requests.iter().all(|request| request.at_ms.is_some())
+}
+
+/// Sends requests, in the order of their arrival, through the fleet.
+pub fn estimate(corpus: &Corpus, requests: &[u32], fleet: &Fleet, rule: Rule, seed: u64) -> Estimate {
+    let mut run = Run::new(corpus, fleet, seed);
+    let is_timed = is_timed(corpus);
+    for &index in requests {
+        run.request(index as usize, rule, is_timed);
+    }
+    run.finish(requests, is_timed)
 }
 
 struct Run<'a> {
@@ -221,7 +234,8 @@ impl<'a> Run<'a> {
         of_least.nth(nth).map_or(0, |(place, _)| place)
     }
 
-    fn finish(mut self, count: usize, is_timed: bool) -> Estimate {
+    fn finish(mut self, requests: &[u32], is_timed: bool) -> Estimate {
+        let count = requests.len();
         let computed: u64 = self.replicas.iter().map(|replica| replica.computed_tokens).sum();
         let computed_max = self.replicas.iter().map(|replica| replica.computed_tokens).max().unwrap_or(0);
         let requests_max = self.replicas.iter().map(|replica| replica.requests).max().unwrap_or(0);
@@ -232,9 +246,9 @@ impl<'a> Run<'a> {
             spilled_ratio: ratio(self.spilled, count as u64),
             ..Estimate::default()
         };
-        if is_timed && count > 0 {
-            let at = |index: usize| self.corpus.requests[index].at_ms.unwrap_or(0.0);
-            let span_ms = at(count - 1) - at(0);
+        if let (true, [first, .., last]) = (is_timed, requests) {
+            let at = |index: u32| self.corpus.requests[index as usize].at_ms.unwrap_or(0.0);
+            let span_ms = at(*last) - at(*first);
             self.ttfts_ms.sort_unstable_by(f64::total_cmp);
             estimate.ttft_mean_ms = Some(self.ttfts_ms.iter().sum::<f64>() / count as f64);
             estimate.ttft_p90_ms = Some(self.ttfts_ms[(count - 1) * 9 / 10]);
@@ -285,7 +299,7 @@ mod tests {
         const SHARE: f64 = 15.0 / 16.0;
         for (uses, replicas) in [(5, 7), (6, 7), (5, 2), (20, 16)] {
             let corpus = shared_prefix(2_000, uses);
-            let run = |rule| estimate(&corpus, usize::MAX, &fleet(replicas), rule, 1).reused_ratio;
+            let run = |rule| estimate(&corpus, &arrivals(&corpus), &fleet(replicas), rule, 1).reused_ratio;
             let random = hit_ratio_random(uses as f64, replicas, SHARE);
             assert!((run(Rule::Random) - random).abs() < 0.01, "{uses} {replicas}: {random}");
             let affine = hit_ratio_affine(uses as f64, SHARE);
@@ -301,7 +315,7 @@ mod tests {
             builder.push(&at(blocks(&[1, 2, 1000 + i], 1536), i as f64 * 20.0, 100)).unwrap();
         }
         let corpus = builder.finish(0.25);
-        let run = |threshold| estimate(&corpus, usize::MAX, &fleet(4), Rule::Key { lines: 2, threshold }, 1);
+        let run = |threshold| estimate(&corpus, &arrivals(&corpus), &fleet(4), Rule::Key { lines: 2, threshold }, 1);
         let (free, held) = (run(u32::MAX), run(4));
         assert_eq!((free.share_max, free.spilled_ratio), (1.0, 0.0));
         assert!(held.share_max < 0.5 && held.spilled_ratio > 0.5, "{held:?}");
@@ -311,13 +325,27 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_estimate_and_no_times_give_no_latencies() {
         let corpus = shared_prefix(50, 4);
-        let run = |seed| estimate(&corpus, usize::MAX, &fleet(3), Rule::Random, seed);
+        let run = |seed| estimate(&corpus, &arrivals(&corpus), &fleet(3), Rule::Random, seed);
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
         let mut builder = Builder::new(Limits::default());
         builder.push(&blocks(&[1], 512)).unwrap();
-        let untimed = estimate(&builder.finish(0.25), 9, &fleet(3), Rule::LeastOutstanding, 1);
+        let corpus = builder.finish(0.25);
+        let untimed = estimate(&corpus, &[0], &fleet(3), Rule::LeastOutstanding, 1);
         assert_eq!((untimed.ttft_mean_ms, untimed.in_flight_mean, untimed.share_max), (None, None, 1.0));
+    }
+
+    #[test]
+    fn a_trace_whose_requests_are_not_in_order_is_sent_in_order() {
+        let ordered = shared_prefix(50, 4);
+        let mut builder = Builder::new(Limits::default());
+        for i in (0..40u64).rev() {
+            builder.push(&at(blocks(&[i], 512), i as f64 * 1_000.0, 10)).unwrap();
+        }
+        let corpus = builder.finish(0.25);
+        let found = estimate(&corpus, &arrivals(&corpus), &fleet(2), Rule::LeastOutstanding, 1);
+        assert!(found.ttft_p90_ms.unwrap() < 200.0, "{found:?}");
+        assert!(arrivals(&ordered).is_sorted());
     }
 
     #[test]
@@ -328,7 +356,7 @@ mod tests {
             builder.push(&at(blocks(&[i], 512), i as f64 * 100.0, 100)).unwrap();
         }
         let corpus = builder.finish(0.25);
-        let found = estimate(&corpus, usize::MAX, &fleet(2), Rule::LeastOutstanding, 1);
+        let found = estimate(&corpus, &arrivals(&corpus), &fleet(2), Rule::LeastOutstanding, 1);
         let stay_ms = prefill_ms(&Preset::default(), 512.0, 0.0) + Preset::default().overhead_ms + 1000.0;
         let expected = 10.0 / 2.0 * stay_ms / 1000.0;
         let in_flight = found.in_flight_mean.unwrap();

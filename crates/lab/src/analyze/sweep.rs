@@ -7,7 +7,7 @@
 
 use super::corpus::Corpus;
 use super::cuts::{self, Cut};
-use super::fleet::{Estimate, Fleet, Rule, estimate};
+use super::fleet::{Estimate, Fleet, Rule, arrivals, estimate};
 use super::repeats::Repeats;
 
 /// Costs within this factor of the best are as good.
@@ -42,7 +42,7 @@ pub struct Sweep {
     pub random: Estimate,
     /// Placement by load alone.
     pub least_outstanding: Estimate,
-    /// Requests that were looked at, from the beginning of the trace.
+    /// Requests that were looked at, in the order of their arrival.
     pub requests: usize,
     /// Seeds that were averaged over.
     pub seeds: u64,
@@ -85,7 +85,7 @@ impl Sweep {
             concurrency_threshold: threshold,
             random: trials.of(Rule::Random),
             least_outstanding: trials.of(Rule::LeastOutstanding),
-            requests: trials.requests,
+            requests: trials.requests.len(),
             seeds: trials.seeds,
         }
     }
@@ -124,7 +124,7 @@ fn take_row(cuts: &mut [Cut], grid: &[Row], threshold: u32) {
 struct Trials<'a> {
     corpus: &'a Corpus,
     fleet: &'a Fleet,
-    requests: usize,
+    requests: Vec<u32>,
     seeds: u64,
 }
 
@@ -132,16 +132,19 @@ impl<'a> Trials<'a> {
     /// As many seeds, and as much of the trace, as one rule may look at.
     fn new(corpus: &'a Corpus, fleet: &'a Fleet, names_max: usize) -> Self {
         let seeds = (names_max / corpus.names_total().max(1)).clamp(1, SEEDS as usize) as u64;
+        let mut requests = arrivals(corpus);
         let mut names_left = names_max;
-        let fits = (0..corpus.requests.len()).take_while(|&index| {
-            names_left = names_left.saturating_sub(corpus.names(index).len());
+        let fits = requests.iter().take_while(|&&index| {
+            names_left = names_left.saturating_sub(corpus.names(index as usize).len());
             names_left > 0
         });
-        Self { corpus, fleet, requests: fits.count().max(1), seeds }
+        let fits = fits.count().max(1);
+        requests.truncate(fits);
+        Self { corpus, fleet, requests, seeds }
     }
 
     fn of(&self, rule: Rule) -> Estimate {
-        let of_seed = |seed| estimate(self.corpus, self.requests, self.fleet, rule, seed);
+        let of_seed = |seed| estimate(self.corpus, &self.requests, self.fleet, rule, seed);
         Estimate::mean_of(&(0..self.seeds).map(of_seed).collect::<Vec<_>>())
     }
 }

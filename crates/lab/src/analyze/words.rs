@@ -46,6 +46,15 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
+/// `3.4`, `0.05`; what is less than that is only said to be.
+pub fn rate(value: f64) -> String {
+    match value {
+        value if value < 0.01 => "less than 0.01".to_owned(),
+        value if value < 1.0 => format!("{value:.2}"),
+        value => format!("{value:.1}"),
+    }
+}
+
 /// `40 s`, `3 minutes`, `1.5 hours`.
 pub fn seconds(s: f64) -> String {
     match s {

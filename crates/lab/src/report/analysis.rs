@@ -4,7 +4,7 @@ use super::document::{Block, Cell, Document, Table};
 use crate::analyze::advice::Pays;
 use crate::analyze::repeats::Branch;
 use crate::analyze::sweep::Sweep;
-use crate::analyze::words::{amount, count, milliseconds, percent, seconds};
+use crate::analyze::words::{amount, count, milliseconds, percent, rate as rate_words, seconds};
 use crate::analyze::{Analysis, Reuse};
 
 /// Branches in the table of what repeats.
@@ -42,7 +42,7 @@ pub(super) fn trace_sentence(analysis: &Analysis) -> String {
         text.push_str(&format!(" in {} sessions", count(load.sessions as u64)));
     }
     if let (Some(span), Some(rate)) = (load.span_s, load.rate_per_s) {
-        text.push_str(&format!(" over {} ({rate:.1} a second)", seconds(span)));
+        text.push_str(&format!(" over {} ({} a second)", seconds(span), rate_words(rate)));
     }
     text.push_str(&format!(
         ", {} prompt tokens ({} each, P90 {})",

@@ -4,7 +4,7 @@ use super::{Finding, Topic, advised_threshold, threshold};
 use crate::analyze::load::StayFrom;
 use crate::analyze::repeats::Branch;
 use crate::analyze::serialisation::WORTH;
-use crate::analyze::words::{amount, count, milliseconds, percent, seconds, small};
+use crate::analyze::words::{amount, count, milliseconds, percent, rate, seconds, small};
 use crate::analyze::{Analysis, Reuse, repeats as tree};
 
 /// System prompts named one by one.
@@ -49,11 +49,12 @@ fn repeats(reuse: &Reuse) -> Option<Finding> {
         }
     });
     let parts = listed(&parts.collect::<Vec<_>>());
+    let most = reuse.repeats.root.branches.iter().map(|branch| branch.share).fold(tree::SHARE_MIN, f64::max);
     let text = match shown {
         [] => format!(
             "No beginning is shared by more than {} of the requests. What repeats is {} of the prompt tokens, in \
              smaller groups: documents, or conversations that go on.",
-            percent(tree::SHARE_MIN),
+            percent(most),
             percent(reuse.limits.infinite)
         ),
         [all] if all.share > 0.99 => format!(
@@ -78,7 +79,8 @@ fn prefix_length(reuse: &Reuse) -> Option<Finding> {
     );
     if from < to {
         let length = |index: usize| count(u64::from(reuse.sweep.cuts[index].prefix_length));
-        text.push_str(&format!(" From {} to {} latencies are about as good.", length(from), length(to)));
+        let what = if cut.estimate.ttft_mean_ms.is_some() { "latencies" } else { "reuse and balance" };
+        text.push_str(&format!(" From {} to {} {what} are about as good.", length(from), length(to)));
     }
     Some(finding(Topic::PrefixLength, text))
 }
@@ -143,14 +145,14 @@ fn concurrency(analysis: &Analysis) -> Option<Finding> {
         StayFrom::Preset => format!("like {}, simulated", analysis.fleet.preset),
     };
     let mut text = format!(
-        "Set concurrency_threshold to {}: {:.1} requests a second over {} replicas, each staying {} ({from}), are {:.1} in \
+        "Set concurrency_threshold to {}: {} requests a second over {} replicas, each staying {} ({from}), are {} in \
          flight on a replica, and at less than two to three times that, homes are left so often that hardly anything is \
          reused.",
         advised_threshold(analysis),
-        analysis.load.rate_per_s.unwrap_or(0.0),
+        rate(analysis.load.rate_per_s.unwrap_or(0.0)),
         small(analysis.fleet.replicas as usize),
         milliseconds(demand.stay_ms),
-        demand.in_flight_mean
+        rate(demand.in_flight_mean)
     );
     if advised_threshold(analysis) > threshold(Some(demand.in_flight_mean)) {
         text.push_str(" Traffic comes in bursts, so a quick simulation does better with more than that.");
