@@ -2,10 +2,15 @@
 //!
 //! The traces are not part of the project: where `../shared/traces` is missing, these tests say so and pass.
 
+use std::sync::Arc;
+
 use kvroute_lab::analyze::advice::{Pays, Topic};
 use kvroute_lab::analyze::corpus::{Builder, Corpus, Limits};
 use kvroute_lab::analyze::reuse::Distances;
 use kvroute_lab::analyze::{Analysis, Analyzer, Options, belady};
+use kvroute_lab::replay::{
+    Case, Clock, Column, Contender, FleetSpec, Pacing, PrepareOptions, Question, Setting, Warmup, compare, prepare,
+};
 use kvroute_lab::trace::{ReadOptions, Record, TraceReader};
 
 use crate::shared_traces::trace;
@@ -109,4 +114,52 @@ fn where_all_requests_begin_alike_the_advised_length_is_behind_that() {
     let advised = reuse.sweep.advised().unwrap();
     assert!((1024..=4096).contains(&advised.tokens), "{advised:?}");
     assert!(advised.estimate.reused_ratio > 0.95 * reuse.limits.pooled_lru, "{advised:?}");
+}
+
+/// Lengths in tokens and thresholds of a full sweep.
+const LENGTHS: [u32; 10] = [512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384];
+const THRESHOLDS: [u32; 5] = [4, 8, 16, 32, 64];
+
+fn replayed(contenders: Vec<Contender>) -> Vec<Column> {
+    let mut prefix_lengths: Vec<u32> = contenders.iter().filter_map(|contender| contender.prefix_length).collect();
+    prefix_lengths.sort_unstable();
+    prefix_lengths.dedup();
+    let options = PrepareOptions { prefix_lengths, ..PrepareOptions::default() };
+    let jobs = prepare(records(TOOLAGENT).unwrap(), &options).unwrap();
+    let setting = Setting {
+        fleet: FleetSpec::of(Options::default().replicas, Options::default().preset),
+        pacing: Pacing::Open(Clock::Trace { speed: 1.0 }),
+        end_us: u64::MAX,
+        events: Vec::new(),
+        cut: Warmup::default().cut(jobs.list.len(), u64::MAX),
+    };
+    let question = Question { contenders, setting, percentiles: vec![50.0, 90.0, 99.0], goodput: None, threads: 2 };
+    compare(&[Case { seed: 1, jobs: Arc::new(jobs) }], &question, &|_, _| {}).unwrap()
+}
+
+fn prefix_aware(length: u32, threshold: u32) -> Contender {
+    let text = format!("prefix_aware:prefix_length={length}:concurrency_threshold={threshold}");
+    text.parse().unwrap()
+}
+
+#[test]
+fn the_advice_for_the_toolagent_trace_replayed_costs_hardly_more_than_the_best_of_a_full_sweep() {
+    let Some(analysis) = analysis(TOOLAGENT) else { return };
+    let settings = analysis.advice.settings.unwrap();
+    let advised = prefix_aware(settings.prefix_tokens.unwrap() as u32, settings.concurrency_threshold.unwrap());
+    let cells = LENGTHS.iter().flat_map(|&length| THRESHOLDS.map(|threshold| prefix_aware(length, threshold)));
+    let p90 = |column: &Column| column.measures.ttft_ms.percentiles.iter().find(|p| p.0 == 90.0).unwrap().1;
+    let sweep = replayed(cells.collect());
+    let best = sweep.iter().min_by(|a, b| p90(a).total_cmp(&p90(b))).unwrap().contender.clone();
+    if best == advised {
+        return;
+    }
+    let pair = replayed(vec![best.clone(), advised]);
+    let change = pair[1].changes.as_ref().unwrap().ttft_p90;
+    assert!(
+        change.value <= 5.0 || change.low <= 0.0,
+        "{:.0} ms, and {best} has {:.0} ms: {change:?}",
+        p90(&pair[1]),
+        p90(&pair[0])
+    );
 }
