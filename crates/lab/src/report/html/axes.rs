@@ -70,14 +70,16 @@ impl Frame {
         (self.left, self.right, self.top, self.bottom)
     }
 
-    /// A line up from a place on the x axis, with a word at its top.
-    pub(super) fn mark_x(&mut self, x: f64, class: &str, text: &str) {
+    /// A line up from a place on the x axis, with a word near its top: on one of three lines, so that the words of marks
+    /// that are close to each other can be read.
+    pub(super) fn mark_x(&mut self, x: f64, number: usize, class: &str, text: &str) {
         let at = self.x_at(x);
         let (top, bottom) = (self.top, self.bottom);
         self.svg.line((at, top), (at, bottom), class);
         let is_right = at > f64::midpoint(self.left, self.right);
         let (anchor, beside) = if is_right { (Anchor::End, -4.0) } else { (Anchor::Start, 4.0) };
-        self.svg.text((at + beside, top + 9.0), anchor, "note", text);
+        let down = top + 9.0 + (number % 3) as f64 * 12.0;
+        self.svg.text((at + beside, down), anchor, "note", text);
     }
 
     /// A line across from a place on the y axis, with a word at its right end.

@@ -39,8 +39,11 @@ impl Lines {
         for (y, text) in &self.y_marks {
             frame.mark_y(*y, "mark", text);
         }
-        for (x, text, is_chosen) in &self.x_marks {
-            frame.mark_x(*x, if *is_chosen { "mark chosen" } else { "mark" }, text);
+        for (number, (x, text, is_chosen)) in self.x_marks.iter().filter(|mark| !mark.1.is_empty()).enumerate() {
+            frame.mark_x(*x, number, if *is_chosen { "mark chosen" } else { "mark" }, text);
+        }
+        for (x, ..) in self.x_marks.iter().filter(|mark| mark.1.is_empty()) {
+            frame.mark_x(*x, 0, "mark", "");
         }
         for (index, line) in self.lines.iter().enumerate() {
             let class = series_class(self.first_series + index);
