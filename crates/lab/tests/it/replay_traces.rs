@@ -2,7 +2,7 @@
 
 use kvroute_engine::model::Preset;
 use kvroute_lab::replay::{
-    Clock, Contender, Cut, FleetSpec, Jobs, Pacing, PrepareOptions, Run, Setting, prepare, simulate,
+    Clock, Contender, Cut, FleetSpec, Jobs, Pacing, PrepareOptions, Run, Served, Setting, prepare, simulate,
 };
 use kvroute_lab::trace::{ReadOptions, TraceReader};
 
@@ -21,7 +21,7 @@ fn run(jobs: &Jobs, pacing: Pacing, strategy: &str) -> Run {
     let contender: Contender = strategy.parse().unwrap();
     let run = simulate(jobs, &setting, &contender, 1, &mut |_| {}).unwrap();
     assert_eq!(run.served.len(), jobs.list.len());
-    assert!(run.served.iter().all(|served| served.is_answered()), "{strategy}");
+    assert!(run.served.iter().all(Served::is_answered), "{strategy}");
     run
 }
 
