@@ -19,7 +19,10 @@
 //!   its beginning.
 //! - When a running request needs a block and none is free, the request that was started last is
 //!   preempted: it loses its blocks, goes to the front of the queue, and computes again what it no
-//!   longer finds cached.
+//!   longer finds cached. Nobody else starts in that step.
+//! - A request starts when all its tokens find room, though only a chunk of them is computed at once
+//!   ([`Preset::whole_prompt_must_fit`]). The room is not kept for it: those who run before it may take
+//!   it meanwhile.
 //! - A request may run with a LoRA adapter; only so many adapters run at a time, and who waits for a
 //!   place is overtaken.
 //! - How long a step takes is a formula fitted to published profiles: see [`Preset`].
@@ -31,7 +34,12 @@
 //!   step, so a hash names one block at most and `Stored` minus `Removed` is exactly what is cached.
 //! - One token a step for each decoding request: no speculative decoding.
 //! - An adapter costs neither time nor memory.
-//! - The scheduler takes no time: it hides behind the step, as with asynchronous scheduling.
+//! - The scheduler takes no time: it hides behind the step, as with asynchronous scheduling. Steps take
+//!   what the formula says, without jitter, and so does the way to the scheduler.
+//! - Every block holds keys and values of all layers: no sliding windows, no state of linear attention.
+//! - What is evicted is gone: no second tier in host memory or on disk.
+//! - Prefill and decode are not divided between engines.
+//! - No share of memory is kept free for those who run (vLLM's `watermark`, 0 by default).
 //!
 //! # What it needs and gives
 //!

@@ -40,6 +40,10 @@ pub struct Preset {
     pub step_tokens_max: u32,
     /// Requests that run at a time (`max_num_seqs`).
     pub seqs_max: u32,
+    /// Whether a request starts only when all of it finds room, and not only its first chunk
+    /// (`scheduler_reserve_full_isl`, on by default in vLLM since 2026). Without it, prompts longer than
+    /// a step's budget preempt each other while memory is short.
+    pub whole_prompt_must_fit: bool,
     /// LoRA adapters that run at a time (`max_loras`). Who needs one more waits, and is overtaken by
     /// those who don't.
     pub adapters_max: u32,
@@ -161,6 +165,7 @@ const H100_TP8: Preset = Preset {
     block_tokens: 16,
     step_tokens_max: 8192,
     seqs_max: 256,
+    whole_prompt_must_fit: true,
     adapters_max: 4,
     context_tokens_max: 131_072,
     prefill_scale: 1.0,

@@ -6,8 +6,9 @@
 //!
 //! Requests run in the order in which they were started, which is the order of arrival but for those
 //! who wait for an adapter's place: the queue is first come, first served, and who is preempted goes
-//! to its front. So "started last" is the end of the list. And as a request that the budget cuts short leaves nothing for the next, only the last
-//! one can be in the middle of its prompt: going through the list in order, decoding comes first.
+//! to its front. So "started last" is the end of the list. And as a request that the budget cuts short
+//! leaves nothing for the next, only the last one can be in the middle of its prompt: going through the
+//! list in order, decoding comes first.
 //!
 //! Costs: planning and completing look at every running request once or twice and hash nothing; a
 //! prompt costs a look-up a block when it starts and one when the block is computed. A queue whose
@@ -29,6 +30,7 @@ pub(super) struct Scheduler {
     block_tokens: u32,
     step_tokens_max: u32,
     seqs_max: u32,
+    whole_prompt_must_fit: bool,
     adapters_max: u32,
     pool: Pool,
     running: Vec<Sequence>,
@@ -60,6 +62,7 @@ impl Scheduler {
             block_tokens: preset.block_tokens,
             step_tokens_max: preset.step_tokens_max,
             seqs_max: preset.seqs_max,
+            whole_prompt_must_fit: preset.whole_prompt_must_fit,
             adapters_max: preset.adapters_max,
             pool: Pool::new(preset.kv_tokens / preset.block_tokens),
             running: Vec::new(),
@@ -138,8 +141,10 @@ impl Scheduler {
     /// Shares out a step that begins now; `None` if there is nothing to do.
     pub(super) fn plan(&mut self, at: Micros, out: &mut Vec<Event>) -> Option<StepWork> {
         let mut budget = self.step_tokens_max;
+        let preempted_before = self.totals.preemptions;
         self.plan_running(&mut budget, at, out);
-        while budget > 0 && self.start_next(&mut budget, at, out) {}
+        let is_short = self.totals.preemptions > preempted_before;
+        while !is_short && budget > 0 && self.start_next(&mut budget, at, out) {}
         let mut work = StepWork::default();
         for sequence in self.running.iter().filter(|sequence| sequence.planned_tokens > 0) {
             work.add(sequence);
@@ -166,8 +171,8 @@ impl Scheduler {
     /// Preempts from the end of the batch until `blocks` are free for the request at `index`. False if
     /// that request itself had to go.
     ///
-    /// Nobody preempted starts again in the same step: it would need what it gave up, and some of that
-    /// is taken.
+    /// Nobody starts in a step that preempts: who was preempted is next, and would take back what it gave
+    /// up.
     fn make_room(&mut self, index: usize, blocks: u32, at: Micros, out: &mut Vec<Event>) -> bool {
         while self.pool.free() < blocks && self.running.len() > index {
             if let Some(mut victim) = self.running.pop() {
@@ -209,9 +214,11 @@ impl Scheduler {
         let cached_tokens = found * self.block_tokens;
         let tokens = (next.tokens() - cached_tokens).min(*budget);
         let blocks = (cached_tokens + tokens).div_ceil(self.block_tokens) - found;
+        let fitting = if self.whole_prompt_must_fit { next.tokens() } else { cached_tokens + tokens };
+        let fitting_blocks = fitting.div_ceil(self.block_tokens) - found;
         // What it reuses of the free blocks can't be taken for it as well.
         let found_free = self.found.iter().filter(|&&id| self.pool.is_free(id)).count() as u32;
-        if self.pool.free() - found_free < blocks {
+        if self.pool.free() - found_free < fitting_blocks {
             self.no_room_since = Some(self.pool.freed_total());
             return false;
         }

@@ -3,6 +3,7 @@
 mod adapters;
 mod batching;
 mod cache;
+mod pressure;
 mod random;
 mod timing;
 
