@@ -1,10 +1,11 @@
 //! The engine as its driver sees it: requests in, virtual time forward, events out.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::scheduler::Scheduler;
 use super::sequence::Sequence;
-use super::{Event, FinishReason, Micros, Preset, Request};
+use super::{Event, FinishReason, Future, Micros, Preset, Request};
 
 /// A model of one engine.
 ///
@@ -72,6 +73,12 @@ impl Engine {
     /// context longer than memory is cut to it, so that every accepted request can run alone.
     #[must_use]
     pub fn new(preset: Preset) -> Self {
+        Self::with_future(preset, Arc::default())
+    }
+
+    /// As [`new`](Self::new), with what [`Eviction::Belady`](super::Eviction::Belady) has to know.
+    #[must_use]
+    pub fn with_future(preset: Preset, future: Arc<Future>) -> Self {
         let block_tokens = preset.block_tokens.max(1);
         let kv_tokens = (preset.kv_tokens / block_tokens).max(1).saturating_mul(block_tokens);
         let preset = Preset {
@@ -85,7 +92,7 @@ impl Engine {
         };
         Self {
             preset,
-            scheduler: Scheduler::new(&preset),
+            scheduler: Scheduler::new(&preset, future),
             clock: Micros::default(),
             step_ends_at: None,
             arriving: VecDeque::new(),

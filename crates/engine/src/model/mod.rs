@@ -16,7 +16,7 @@
 //!   answer.
 //! - A block that no request refers to stays cached until its room is needed; the least recently
 //!   freed goes first. A request frees its last block first, so that the end of a prefix goes before
-//!   its beginning.
+//!   its beginning. Other rules than the engines' can be set: see [`Eviction`].
 //! - When a running request needs a block and none is free, the request that was started last is
 //!   preempted: it loses its blocks, goes to the front of the queue, and computes again what it no
 //!   longer finds cached. Nobody else starts in that step.
@@ -49,6 +49,7 @@
 mod adapters;
 mod engine;
 mod event;
+mod eviction;
 mod hash;
 mod outcome;
 mod pool;
@@ -63,6 +64,7 @@ mod time;
 
 pub use engine::{AdapterLoad, Engine, Load};
 pub use event::{Event, FinishReason};
+pub use eviction::{Eviction, belady::Future};
 pub use hash::output_block_hash;
 pub use preset::{DecodeCost, PrefillCost, Preset};
 pub use request::Request;

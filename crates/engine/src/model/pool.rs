@@ -4,12 +4,8 @@
 //! chain of tokens and stays findable while it is free, until its room is taken. So "free" is both the
 //! reserve and the cache.
 //!
-//! Free blocks queue in the order of their freeing and are taken from the front: least recently used
-//! first. Because every request frees its last block first, and refers to all blocks before one that
-//! it refers to, a named block always has its parent either used or further back in the queue: a
-//! parent is never taken before its children.
-//!
-//! That makes the named blocks a tree, in which a block is found from its parent and its hash. Most
+//! In which order free blocks are taken is for [`eviction`](super::eviction) to say; a parent is never
+//! taken before its children. That makes the named blocks a tree, in which a block is found from its parent and its hash. Most
 //! blocks have one child, which they know by its index; only the others are in a map. Blocks of a chain
 //! are taken together and lie side by side, so that following a prefix, storing one and evicting one
 //! walk through memory in order. One map of all hashes costs a cache miss a block each time: the replay
@@ -17,6 +13,7 @@
 
 use std::collections::HashMap;
 
+use super::eviction::{Kind, NONE, Queue};
 use super::hash::FixedState;
 
 /// Index of a block.
@@ -24,9 +21,6 @@ pub(super) type BlockId = u32;
 
 /// The parent of first blocks.
 pub(super) const ROOT: BlockId = BlockId::MAX;
-
-/// No block: the end of a list, or no child.
-const NONE: BlockId = BlockId::MAX;
 
 /// All the blocks of one engine.
 pub(super) struct Pool {
@@ -37,25 +31,23 @@ pub(super) struct Pool {
     root_child: BlockId,
     /// Named blocks that are not their parent's `child`, by parent and hash.
     siblings: HashMap<(BlockId, u64), BlockId, FixedState>,
-    free_first: BlockId,
-    free_last: BlockId,
-    free_len: u32,
+    free: Queue,
     evicted: Vec<u64>,
     freed_total: u64,
 }
 
-struct Block {
-    hash: u64,
+pub(super) struct Block {
+    pub(super) hash: u64,
     /// The block before it in the chain.
-    parent: BlockId,
+    pub(super) parent: BlockId,
     /// One of the blocks after it.
     child: BlockId,
-    refs: u32,
-    /// Neighbours in the free queue; without meaning while the block is used.
-    prev: BlockId,
-    next: BlockId,
+    pub(super) refs: u32,
+    /// Neighbours in the free queue, if that is [`Queue::Lru`]; without meaning while the block is used.
+    pub(super) prev: BlockId,
+    pub(super) next: BlockId,
     /// Whether `hash` and `parent` mean something.
-    named: bool,
+    pub(super) named: bool,
 }
 
 /// What became of a computed block.
@@ -68,16 +60,14 @@ pub(super) enum Named {
 }
 
 impl Pool {
-    /// An empty pool of `blocks_max` blocks.
-    pub(super) fn new(blocks_max: u32) -> Self {
+    /// An empty pool of `blocks_max` blocks, which `free` evicts.
+    pub(super) fn new(blocks_max: u32, free: Queue) -> Self {
         Self {
             blocks_max,
             blocks: Vec::new(),
             root_child: NONE,
             siblings: HashMap::default(),
-            free_first: NONE,
-            free_last: NONE,
-            free_len: 0,
+            free,
             evicted: Vec::new(),
             freed_total: 0,
         }
@@ -85,12 +75,12 @@ impl Pool {
 
     /// Blocks that can be taken.
     pub(super) fn free(&self) -> u32 {
-        self.blocks_max - self.blocks.len() as u32 + self.free_len
+        self.blocks_max - self.blocks.len() as u32 + self.free.len()
     }
 
     /// Blocks that requests refer to.
     pub(super) fn used(&self) -> u32 {
-        self.blocks.len() as u32 - self.free_len
+        self.blocks.len() as u32 - self.free.len()
     }
 
     /// Size of the pool.
@@ -117,10 +107,15 @@ impl Pool {
         self.blocks[id as usize].refs == 0
     }
 
+    /// A request starts for the first time: its number, and the hashes of its prompt's full blocks.
+    pub(super) fn meet(&mut self, id: u64, prompt: &[u64]) -> Kind {
+        self.free.meet(id, prompt)
+    }
+
     /// One more request refers to a block that [`find`](Self::find) gave.
     pub(super) fn reuse(&mut self, id: BlockId) {
         if self.is_free(id) {
-            self.unqueue(id);
+            self.free.remove(&mut self.blocks, id);
         }
         self.blocks[id as usize].refs += 1;
     }
@@ -134,8 +129,7 @@ impl Pool {
                 self.blocks.push(Block::UNUSED);
                 self.blocks.len() as u32 - 1
             } else {
-                let id = self.free_first;
-                self.unqueue(id);
+                let id = self.free.take(&mut self.blocks);
                 if self.blocks[id as usize].named {
                     self.evict(id);
                 }
@@ -151,7 +145,7 @@ impl Pool {
     pub(super) fn name(&mut self, id: BlockId, parent: BlockId, hash: u64) -> Named {
         if let Some(holder) = self.find(parent, hash) {
             self.reuse(holder);
-            self.free_block(id);
+            self.free_block(id, Kind::default());
             return Named::Merged(holder);
         }
         if self.child(parent) == NONE {
@@ -164,10 +158,11 @@ impl Pool {
         Named::New
     }
 
-    /// A request gives up its blocks, which are in the order of its sequence.
-    pub(super) fn release(&mut self, table: &mut Vec<BlockId>) {
+    /// A request that [`meet`](Self::meet) gave this kind gives up its blocks, which are in the order of
+    /// its sequence.
+    pub(super) fn release(&mut self, table: &mut Vec<BlockId>, kind: Kind) {
         while let Some(id) = table.pop() {
-            self.free_block(id);
+            self.free_block(id, kind);
         }
     }
 
@@ -180,7 +175,12 @@ impl Pool {
     pub(super) fn clear(&mut self) -> bool {
         let unused = self.used() == 0;
         if unused {
-            *self = Self { freed_total: self.freed_total + 1, ..Self::new(self.blocks_max) };
+            self.blocks.clear();
+            self.siblings.clear();
+            self.evicted.clear();
+            self.root_child = NONE;
+            self.free.clear();
+            self.freed_total += 1;
         }
         unused
     }
@@ -207,34 +207,11 @@ impl Pool {
         if parent == ROOT { &mut self.root_child } else { &mut self.blocks[parent as usize].child }
     }
 
-    fn free_block(&mut self, id: BlockId) {
+    fn free_block(&mut self, id: BlockId, kind: Kind) {
         let block = &mut self.blocks[id as usize];
         block.refs -= 1;
-        if block.refs > 0 {
-            return;
-        }
-        block.prev = self.free_last;
-        block.next = NONE;
-        match self.free_last {
-            NONE => self.free_first = id,
-            last => self.blocks[last as usize].next = id,
-        }
-        self.free_last = id;
-        self.free_len += 1;
-        self.freed_total += 1;
-    }
-
-    fn unqueue(&mut self, id: BlockId) {
-        let Block { prev, next, .. } = self.blocks[id as usize];
-        match prev {
-            NONE => self.free_first = next,
-            prev => self.blocks[prev as usize].next = next,
-        }
-        match next {
-            NONE => self.free_last = prev,
-            next => self.blocks[next as usize].prev = prev,
-        }
-        self.free_len -= 1;
+        self.freed_total += u64::from(block.refs == 0);
+        self.free.given_up(&mut self.blocks, id, kind);
     }
 
     /// Panics unless every block is accounted for once: `tables` are the blocks of all requests.
@@ -248,7 +225,7 @@ impl Pool {
             assert_eq!(block.refs, refs[id], "block {id} has a reference that no request holds");
         }
         self.check_names();
-        self.check_queue();
+        self.free.check_invariants(&self.blocks);
     }
 
     fn check_names(&self) {
@@ -267,21 +244,6 @@ impl Pool {
             }
         }
         assert_eq!(names, children + self.siblings.len(), "a name leads to a block without it");
-    }
-
-    fn check_queue(&self) {
-        let (mut id, mut prev, mut len) = (self.free_first, NONE, 0);
-        while id != NONE {
-            let block = &self.blocks[id as usize];
-            assert_eq!(block.refs, 0, "block {id} is free and used");
-            assert_eq!(block.prev, prev, "block {id} is linked one way only");
-            (prev, id, len) = (id, block.next, len + 1);
-            assert!(len <= self.free_len, "the free queue is longer than counted");
-        }
-        assert_eq!(prev, self.free_last, "the free queue ends elsewhere");
-        assert_eq!(len, self.free_len, "the free queue is shorter than counted");
-        let free = self.blocks.iter().filter(|block| block.refs == 0).count();
-        assert_eq!(free, self.free_len as usize, "a free block is not in the queue");
     }
 }
 

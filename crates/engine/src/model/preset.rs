@@ -17,6 +17,7 @@
 //! every weight once, so no step is shorter than one that decodes a token for each of its requests;
 //! that is what a prompt costs of which nearly all is cached.
 
+use super::Eviction;
 use super::step::StepWork;
 
 /// An engine's speed, memory and limits. Fields may be changed before the engine is made; see
@@ -36,6 +37,8 @@ pub struct Preset {
     pub kv_tokens: u32,
     /// Tokens a KV block.
     pub block_tokens: u32,
+    /// Which cached blocks lose their room first.
+    pub eviction: Eviction,
     /// Tokens computed in one step, prefill and decode together (`max_num_batched_tokens`).
     pub step_tokens_max: u32,
     /// Requests that run at a time (`max_num_seqs`).
@@ -163,6 +166,7 @@ const H100_TP8: Preset = Preset {
     overhead_ms: 40.0,
     kv_tokens: 1_356_800,
     block_tokens: 16,
+    eviction: Eviction::Lru,
     step_tokens_max: 8192,
     seqs_max: 256,
     whole_prompt_must_fit: true,

@@ -17,8 +17,11 @@
 //! a look at who runs and who waits.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::adapters::AdapterSet;
+use super::eviction::Queue;
+use super::eviction::belady::Future;
 use super::outcome::{generate, store, tell_found};
 use super::pool::{BlockId, Pool, ROOT};
 use super::sequence::Sequence;
@@ -57,14 +60,15 @@ pub(super) struct Totals {
 
 impl Scheduler {
     /// An idle scheduler with empty memory. The preset's limits are above zero.
-    pub(super) fn new(preset: &Preset) -> Self {
+    pub(super) fn new(preset: &Preset, future: Arc<Future>) -> Self {
+        let blocks_max = preset.kv_tokens / preset.block_tokens;
         Self {
             block_tokens: preset.block_tokens,
             step_tokens_max: preset.step_tokens_max,
             seqs_max: preset.seqs_max,
             whole_prompt_must_fit: preset.whole_prompt_must_fit,
             adapters_max: preset.adapters_max,
-            pool: Pool::new(preset.kv_tokens / preset.block_tokens),
+            pool: Pool::new(blocks_max, Queue::new(preset.eviction, future, blocks_max)),
             running: Vec::new(),
             waiting: VecDeque::new(),
             adapted: 0,
@@ -123,7 +127,7 @@ impl Scheduler {
                     return false;
                 };
                 let mut sequence = self.running.remove(index);
-                self.pool.release(&mut sequence.blocks);
+                self.pool.release(&mut sequence.blocks, sequence.kind);
                 sequence
             }
         };
@@ -176,7 +180,7 @@ impl Scheduler {
     fn make_room(&mut self, index: usize, blocks: u32, at: Micros, out: &mut Vec<Event>) -> bool {
         while self.pool.free() < blocks && self.running.len() > index {
             if let Some(mut victim) = self.running.pop() {
-                self.pool.release(&mut victim.blocks);
+                self.pool.release(&mut victim.blocks, victim.kind);
                 victim.restart();
                 self.totals.preemptions += 1;
                 self.no_room_since = None;
@@ -235,6 +239,7 @@ impl Scheduler {
         *budget -= tokens;
         if !sequence.started {
             sequence.started = true;
+            sequence.kind = self.pool.meet(sequence.id, sequence.prompt_hashes(self.block_tokens));
             self.totals.queried_tokens += u64::from(sequence.prompt_tokens);
             self.totals.cached_tokens += u64::from(cached_tokens);
             out.push(Event::Scheduled { id: sequence.id, at, cached_tokens });
@@ -269,7 +274,7 @@ impl Scheduler {
         let (pool, adapted, no_room_since) = (&mut self.pool, &mut self.adapted, &mut self.no_room_since);
         self.running.retain_mut(|sequence| {
             let Some(reason) = sequence.finished() else { return true };
-            pool.release(&mut sequence.blocks);
+            pool.release(&mut sequence.blocks, sequence.kind);
             if sequence.adapter.is_some() {
                 *adapted -= 1;
                 *no_room_since = None;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::eviction::Kind;
 use super::hash::output_block_hash;
 use super::pool::BlockId;
 use super::{FinishReason, Request};
@@ -20,6 +21,8 @@ pub(super) struct Sequence {
     pub(super) named_blocks: u32,
     /// Whether it has run before.
     pub(super) started: bool,
+    /// What eviction thinks of it.
+    pub(super) kind: Kind,
     /// Its KV, in order.
     pub(super) blocks: Vec<BlockId>,
     /// The adapter that it runs with.
@@ -53,6 +56,7 @@ impl Sequence {
             planned_tokens: 0,
             named_blocks: 0,
             started: false,
+            kind: Kind::default(),
             blocks: Vec::new(),
             adapter: request.adapter,
             untold_blocks: 0,
@@ -101,6 +105,11 @@ impl Sequence {
     pub(super) fn finished(&self) -> Option<FinishReason> {
         let computed = self.wants_output() || self.pending_tokens() == 0;
         (computed && self.generated_tokens == self.output_tokens).then_some(self.output_reason)
+    }
+
+    /// Hashes of the prompt's full blocks.
+    pub(super) fn prompt_hashes(&self, block_tokens: u32) -> &[u64] {
+        &self.block_hashes[..(self.prompt_tokens / block_tokens) as usize]
     }
 
     /// Hashes of the blocks that may be found cached, from the first: the last token is always

@@ -3,6 +3,7 @@
 mod adapters;
 mod batching;
 mod cache;
+mod eviction;
 mod pressure;
 mod random;
 mod timing;

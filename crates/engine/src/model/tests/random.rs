@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use super::super::Eviction;
 use super::*;
 
 /// One thing that a driver does.
@@ -39,8 +40,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn preset() -> impl Strategy<Value = Preset> {
-    (14..60u32, 5..64u32, 1..8u32, 1..4u32, prop_oneof![Just(0.0), Just(40.0)]).prop_map(
-        |(blocks, step_tokens_max, seqs_max, adapters_max, overhead_ms)| Preset {
+    let rules = (prop::sample::select(Eviction::ALL.to_vec()), any::<bool>());
+    (14..60u32, 5..64u32, 1..8u32, 1..4u32, prop_oneof![Just(0.0), Just(40.0)], rules).prop_map(
+        |(blocks, step_tokens_max, seqs_max, adapters_max, overhead_ms, (eviction, whole_prompt_must_fit))| Preset {
+            eviction,
+            whole_prompt_must_fit,
             step_tokens_max,
             seqs_max,
             adapters_max,
