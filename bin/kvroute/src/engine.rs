@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use kvroute_engine::model::Preset;
+use kvroute_engine::model::{Eviction, Preset};
 use kvroute_engine::server::{self, AdapterConfig, EngineConfig, KvEventsConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{Failure, runtime};
+use crate::{Failure, print, runtime};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  kvroute engine --listen 127.0.0.1:8000 --model demo\n  \
@@ -22,8 +22,21 @@ pub(crate) struct Args {
     #[arg(long, default_value = "simulated")]
     model: String,
     /// Model and hardware that are simulated.
-    #[arg(long, default_value = Preset::default().name, value_parser = preset_names())]
-    preset: String,
+    #[arg(long, default_value = Preset::default().name, value_parser = preset, hide_possible_values = true)]
+    preset: Preset,
+    /// Print the presets, with their sources and how far they are off, and exit.
+    #[arg(long)]
+    list_presets: bool,
+    /// Which cached blocks lose their room first: lru, as engines do it, or continuation, by an estimate of whether
+    /// the prompt goes on.
+    #[arg(long, value_name = "RULE", default_value = Eviction::default().as_str(), value_parser = eviction)]
+    eviction: Eviction,
+    /// Milliseconds from a request's arrival until the scheduler sees it [default: the preset's, 40].
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    overhead_ms: Option<f64>,
+    /// Multiplies the time of prefill [default: 1].
+    #[arg(long, value_name = "FACTOR", value_parser = milliseconds)]
+    prefill_scale: Option<f64>,
     /// Virtual seconds a real second.
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
@@ -70,8 +83,59 @@ pub(crate) fn preset_names() -> Vec<&'static str> {
     Preset::ALL.iter().map(|preset| preset.name).collect()
 }
 
+fn preset(name: &str) -> Result<Preset, String> {
+    Preset::by_name(name).ok_or_else(|| {
+        let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name).collect();
+        format!("the presets are {}; --list-presets says more", known.join(", "))
+    })
+}
+
+fn eviction(name: &str) -> Result<Eviction, String> {
+    match name.parse()? {
+        Eviction::Belady => Err("belady has to know the requests to come, and this engine does not".to_owned()),
+        known => Ok(known),
+    }
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
+    value.ok_or_else(|| "write a number, 0 or more".to_owned())
+}
+
+/// The presets as a table.
+fn list_presets() {
+    print!(
+        "{:<29} {:<16} {:>6} {:>4} {:>10} {:>7}  {:>13} {:>13}  fitted to",
+        "preset", "model", "GPUs", "", "KV tokens", "8k, ms", "prefill off", "decode off"
+    );
+    for preset in Preset::ALL {
+        let Preset { name, model, gpu, gpus, weights, kv_tokens, source, fit, .. } = preset;
+        let off = |mean: f64, max: f64| format!("{mean:.1} < {max:.1} %");
+        print!(
+            "{name:<29} {model:<16} {:>6} {weights:>4} {kv_tokens:>10} {:>7.0}  {:>13} {:>13}  {source}",
+            format!("{gpus} {gpu}"),
+            fit.cold_8k_ms,
+            off(fit.prefill_error_mean_percent, fit.prefill_error_max_percent),
+            off(fit.decode_error_mean_percent, fit.decode_error_max_percent),
+        );
+    }
+    print!("");
+    print!("8k: the source's own time for the prefill of 8,192 tokens. off: mean < largest error of the fit.");
+    print!("All of it is modelled: what is measured with a preset is simulated.");
+}
+
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let preset = Preset::by_name(&args.preset).context("no such preset")?;
+    if args.list_presets {
+        list_presets();
+        return Ok(());
+    }
+    let preset = Preset {
+        adapters_max: args.max_loras,
+        eviction: args.eviction,
+        overhead_ms: args.overhead_ms.unwrap_or(args.preset.overhead_ms),
+        prefill_scale: args.prefill_scale.unwrap_or(args.preset.prefill_scale),
+        ..args.preset
+    };
     let kv_events = args.kv_events.map(|publish| KvEventsConfig {
         publish,
         replay: args.kv_replay,
@@ -81,7 +145,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let config = EngineConfig {
         listen: args.listen,
         model: args.model,
-        preset: Preset { adapters_max: args.max_loras, ..preset },
+        preset,
         adapters: args.loras,
         allow_injection: args.allow_injection,
         speed: args.speed,

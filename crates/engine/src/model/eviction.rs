@@ -89,17 +89,18 @@ impl Queue {
         }
     }
 
-    /// A request of this kind gave up a block, which may be used by others still.
-    pub(super) fn given_up(&mut self, blocks: &mut [Block], id: BlockId, kind: Kind) {
-        let block = &blocks[id as usize];
+    /// A request of this kind gave up a block: it is free now, or others use it still.
+    #[inline]
+    pub(super) fn given_up(&mut self, blocks: &mut [Block], id: BlockId, is_free: bool, kind: Kind) {
         match self {
-            Self::Lru(lru) if block.refs == 0 => lru.push(blocks, id),
+            Self::Lru(lru) if is_free => lru.push(blocks, id),
             Self::Lru(_) => {}
-            Self::Ranked(ranked) => ranked.given_up(id, block.named.then_some(block.hash), kind, block.refs == 0),
+            Self::Ranked(ranked) => ranked.given_up(&blocks[id as usize], id, is_free, kind),
         }
     }
 
     /// A free block is used again.
+    #[inline]
     pub(super) fn remove(&mut self, blocks: &mut [Block], id: BlockId) {
         match self {
             Self::Lru(lru) => lru.remove(blocks, id),
@@ -108,18 +109,16 @@ impl Queue {
     }
 
     /// Takes out the free block that goes first. There must be one.
+    #[inline]
     pub(super) fn take(&mut self, blocks: &mut [Block]) -> BlockId {
         match self {
-            Self::Lru(lru) => {
-                let id = lru.first();
-                lru.remove(blocks, id);
-                id
-            }
+            Self::Lru(lru) => lru.take(blocks),
             Self::Ranked(ranked) => ranked.take(blocks),
         }
     }
 
     /// Free blocks.
+    #[inline]
     pub(super) fn len(&self) -> u32 {
         match self {
             Self::Lru(lru) => lru.len(),

@@ -113,6 +113,7 @@ impl Pool {
     }
 
     /// One more request refers to a block that [`find`](Self::find) gave.
+    #[inline]
     pub(super) fn reuse(&mut self, id: BlockId) {
         if self.is_free(id) {
             self.free.remove(&mut self.blocks, id);
@@ -124,20 +125,22 @@ impl Pool {
     /// many free.
     pub(super) fn take(&mut self, count: u32, table: &mut Vec<BlockId>) {
         debug_assert!(count <= self.free());
-        for _ in 0..count {
-            let id = if (self.blocks.len() as u32) < self.blocks_max {
-                self.blocks.push(Block::UNUSED);
-                self.blocks.len() as u32 - 1
-            } else {
-                let id = self.free.take(&mut self.blocks);
-                if self.blocks[id as usize].named {
-                    self.evict(id);
-                }
-                id
-            };
-            self.blocks[id as usize].refs = 1;
-            table.push(id);
+        table.extend((0..count).map(|_| self.take_one()));
+    }
+
+    #[inline]
+    fn take_one(&mut self) -> BlockId {
+        if (self.blocks.len() as u32) < self.blocks_max {
+            self.blocks.push(Block { refs: 1, ..Block::UNUSED });
+            return self.blocks.len() as u32 - 1;
         }
+        let id = self.free.take(&mut self.blocks);
+        let block = &mut self.blocks[id as usize];
+        block.refs = 1;
+        if block.named {
+            self.evict(id);
+        }
+        id
     }
 
     /// A block of the caller's, taken and not named yet, has been computed and holds the chain of the
@@ -161,9 +164,10 @@ impl Pool {
     /// A request that [`meet`](Self::meet) gave this kind gives up its blocks, which are in the order of
     /// its sequence.
     pub(super) fn release(&mut self, table: &mut Vec<BlockId>, kind: Kind) {
-        while let Some(id) = table.pop() {
+        for &id in table.iter().rev() {
             self.free_block(id, kind);
         }
+        table.clear();
     }
 
     /// The hashes that lost their blocks since the last call, in that order.
@@ -207,11 +211,13 @@ impl Pool {
         if parent == ROOT { &mut self.root_child } else { &mut self.blocks[parent as usize].child }
     }
 
+    #[inline]
     fn free_block(&mut self, id: BlockId, kind: Kind) {
         let block = &mut self.blocks[id as usize];
         block.refs -= 1;
-        self.freed_total += u64::from(block.refs == 0);
-        self.free.given_up(&mut self.blocks, id, kind);
+        let is_free = block.refs == 0;
+        self.freed_total += u64::from(is_free);
+        self.free.given_up(&mut self.blocks, id, is_free, kind);
     }
 
     /// Panics unless every block is accounted for once: `tables` are the blocks of all requests.

@@ -1,31 +1,42 @@
 //! How fast an engine is and how much it holds.
 //!
-//! The figures are fits to AIConfigurator 0.12.0's profiles of vLLM 0.24: mean error 1 to 3 % for
-//! prefill of 256 tokens and more, 3 % for decode. They are a model: what is measured with them is
-//! *simulated*.
+//! The figures are fits to AIConfigurator's profiles of vLLM; every preset names its source and how far
+//! the fit is off ([`Fit`]). They are a model: what is measured with them is *simulated*.
 //!
 //! The time of a step, with *n* new tokens after *p* earlier ones for every prefill chunk, *B*
 //! requests that decode and *K* tokens of context in them:
 //!
 //! ```text
 //! prefill  c0 + sum(c1 n + c2 n (p + n/2))
-//! decode   d0 + d1 B + d2 K
-//! mixed    max(c0, d0) + sum(c1 n + c2 n (p + n/2)) + d1 B + d2 K
+//! decode   d0 + e(B) + d1 B + d2 K
+//! mixed    max(c0, d0 + e(B)) + sum(c1 n + c2 n (p + n/2)) + d1 B + d2 K
 //! ```
+//!
+//! `e(B)` is there for mixtures of experts: a step reads those experts that some token uses, all of them
+//! in prefill. Where each token uses one of *r* experts, B tokens use about `B / (B + r - 1)` of all:
+//! exact for one, and never more than all. Without it a line through the profiles is up to 59 % off.
 //!
 //! The prefill fit has no points below 256 tokens, where it would undercut a decode step. Both read
 //! every weight once, so no step is shorter than one that decodes a token for each of its requests;
 //! that is what a prompt costs of which nearly all is cached.
 
-use super::Eviction;
 use super::step::StepWork;
+use super::{Eviction, presets};
 
 /// An engine's speed, memory and limits. Fields may be changed before the engine is made; see
 /// [`Engine::new`](super::Engine::new) for how values without sense are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// Model, GPU and tensor parallelism.
+    /// Model, GPU, tensor parallelism and weights, in one word.
     pub name: &'static str,
+    /// The model.
+    pub model: &'static str,
+    /// What it runs on.
+    pub gpu: &'static str,
+    /// How many of them: the size of tensor parallelism.
+    pub gpus: u32,
+    /// Data type of the weights, `bf16` or `fp8`.
+    pub weights: &'static str,
     /// Cost of computing prompts.
     pub prefill: PrefillCost,
     /// Cost of generating.
@@ -55,6 +66,10 @@ pub struct Preset {
     /// Multiplies the cost of prefill. 1 is the fit; 0.73 meets the absolute times that SageMaker
     /// published for a fleet of unknown data type.
     pub prefill_scale: f64,
+    /// Whose profiles prefill and decode are fitted to.
+    pub source: &'static str,
+    /// How well.
+    pub fit: Fit,
 }
 
 /// Cost of the prompt tokens in a step.
@@ -77,51 +92,42 @@ pub struct DecodeCost {
     pub per_seq_ms: f64,
     /// A token of context in a request that decodes.
     pub per_context_token_ms: f64,
+    /// Reading all experts of a mixture; 0 where there are none.
+    pub experts_ms: f64,
+    /// Experts for each one that a token uses: 16 where it uses 8 of 128.
+    pub experts_per_used: f64,
+}
+
+impl DecodeCost {
+    /// What a step costs however much context there is, in milliseconds.
+    fn weights_ms(&self, seqs: u64) -> f64 {
+        if seqs == 0 {
+            return self.base_ms;
+        }
+        let seqs = seqs as f64;
+        self.base_ms + self.experts_ms * seqs / (seqs + self.experts_per_used - 1.0)
+    }
+}
+
+/// How well the formula meets the profiles that it was fitted to, over 256 to 8,192 new tokens after 0 to
+/// 32,768 cached ones, and over 1 to 256 requests that decode at contexts of 512 to 32,768.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    /// The profile's own time for a prompt of 8,192 tokens, without overhead.
+    pub cold_8k_ms: f64,
+    /// Mean of the error of prefill.
+    pub prefill_error_mean_percent: f64,
+    /// Its largest.
+    pub prefill_error_max_percent: f64,
+    /// Mean of the error of decode.
+    pub decode_error_mean_percent: f64,
+    /// Its largest.
+    pub decode_error_max_percent: f64,
 }
 
 impl Preset {
     /// Every preset, the default first.
-    pub const ALL: [Self; 6] = [
-        H100_TP8,
-        Self {
-            name: "llama-3.1-70b-h100-tp4",
-            prefill: prefill(6.83, 0.060_49, 9.97e-7),
-            decode: decode(15.1, 0.0380, 2.63e-5),
-            // Measured; the formula below gives 463,000.
-            kv_tokens: 461_376,
-            ..H100_TP8
-        },
-        Self {
-            name: "llama-3.1-70b-h100-tp8-fp8",
-            prefill: prefill(7.33, 0.0320, 5.15e-7),
-            decode: decode(7.55, 0.0336, 7.8e-6),
-            // Half the weights; KV stays bf16.
-            kv_tokens: 1_570_000,
-            ..H100_TP8
-        },
-        Self {
-            name: "llama-3.1-70b-h200-tp8",
-            prefill: prefill(5.05, 0.0375, 4.98e-7),
-            decode: decode(8.13, 0.0293, 9.5e-6),
-            // The formula below with 139.8 GiB a GPU.
-            kv_tokens: 2_789_040,
-            ..H100_TP8
-        },
-        Self {
-            name: "llama-3.1-70b-a100-tp8",
-            prefill: prefill(14.6, 0.0987, 1.78e-6),
-            decode: decode(17.2, 0.0849, 2.59e-5),
-            ..H100_TP8
-        },
-        Self {
-            name: "llama-3.1-8b-h100",
-            prefill: prefill(2.84, 0.0193, 8.03e-7),
-            decode: decode(6.41, 0.0117, 4.17e-5),
-            // The formula below with 16.06 GB of weights and 131,072 bytes a token.
-            kv_tokens: 436_080,
-            ..H100_TP8
-        },
-    ];
+    pub const ALL: [Self; presets::ALL.len()] = presets::ALL;
 
     /// The preset of that name.
     #[must_use]
@@ -135,15 +141,15 @@ impl Preset {
         let decode_ms = |seqs: u64, context: u64| d.per_seq_ms * seqs as f64 + d.per_context_token_ms * context as f64;
         let decoding_ms = decode_ms(work.decodes, work.decode_context_tokens);
         if work.chunks == 0 {
-            return d.base_ms + decoding_ms;
+            return d.weights_ms(work.decodes) + decoding_ms;
         }
         let base_ms = self.prefill_scale * c.base_ms;
-        let base_ms = if work.decodes == 0 { base_ms } else { base_ms.max(d.base_ms) };
+        let base_ms = if work.decodes == 0 { base_ms } else { base_ms.max(d.weights_ms(work.decodes)) };
         let prefill_ms = self.prefill_scale
             * (c.per_token_ms * work.chunk_tokens as f64
                 + c.per_token_context_ms * (work.chunk_token_pairs_doubled as f64 / 2.0));
-        let floor_ms =
-            d.base_ms + decode_ms(work.decodes + work.chunks, work.decode_context_tokens + work.chunk_context_tokens);
+        let seqs = work.decodes + work.chunks;
+        let floor_ms = d.weights_ms(seqs) + decode_ms(seqs, work.decode_context_tokens + work.chunk_context_tokens);
         (base_ms + prefill_ms + decoding_ms).max(floor_ms)
     }
 }
@@ -151,34 +157,6 @@ impl Preset {
 impl Default for Preset {
     /// Llama 3.1 70B in bf16 on eight H100.
     fn default() -> Self {
-        H100_TP8
+        presets::ALL[0]
     }
-}
-
-/// KV memory is what 0.9 of the GPUs' memory leaves beside the weights (141.1 GB) and 3.0 GiB a GPU
-/// of everything else, at 327,680 bytes a token (80 layers, 8 heads of 128, keys and values, bf16):
-/// `8 x (79.1 GiB x 0.9 - 141.1 GB / 8 - 3.0 GiB) / 327,680`, 84,800 blocks.
-#[allow(clippy::approx_constant, reason = "6.28 ms, not a circle")]
-const H100_TP8: Preset = Preset {
-    name: "llama-3.1-70b-h100-tp8",
-    prefill: prefill(6.28, 0.038_43, 4.98e-7),
-    decode: decode(9.87, 0.0303, 1.324e-5),
-    overhead_ms: 40.0,
-    kv_tokens: 1_356_800,
-    block_tokens: 16,
-    eviction: Eviction::Lru,
-    step_tokens_max: 8192,
-    seqs_max: 256,
-    whole_prompt_must_fit: true,
-    adapters_max: 4,
-    context_tokens_max: 131_072,
-    prefill_scale: 1.0,
-};
-
-const fn prefill(base_ms: f64, per_token_ms: f64, per_token_context_ms: f64) -> PrefillCost {
-    PrefillCost { base_ms, per_token_ms, per_token_context_ms }
-}
-
-const fn decode(base_ms: f64, per_seq_ms: f64, per_context_token_ms: f64) -> DecodeCost {
-    DecodeCost { base_ms, per_seq_ms, per_context_token_ms }
 }

@@ -22,14 +22,25 @@ impl Default for Lru {
 }
 
 impl Lru {
-    pub(super) fn first(&self) -> BlockId {
-        self.first
+    /// Takes out the first. There must be one.
+    #[inline]
+    pub(super) fn take(&mut self, blocks: &mut [Block]) -> BlockId {
+        let id = self.first;
+        self.first = blocks[id as usize].next;
+        match self.first {
+            NONE => self.last = NONE,
+            first => blocks[first as usize].prev = NONE,
+        }
+        self.len -= 1;
+        id
     }
 
+    #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
+    #[inline]
     pub(super) fn push(&mut self, blocks: &mut [Block], id: BlockId) {
         let block = &mut blocks[id as usize];
         block.prev = self.last;
@@ -42,6 +53,7 @@ impl Lru {
         self.len += 1;
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, blocks: &mut [Block], id: BlockId) {
         let Block { prev, next, .. } = blocks[id as usize];
         match prev {

@@ -17,7 +17,7 @@ pub(in super::super) enum Rule {
     Belady(Belady),
 }
 
-/// See the module.
+/// See the module. Kept out of line, so that the way of `Lru`, which is an engine's, stays short.
 pub(in super::super) struct Ranked {
     rule: Rule,
     free: BTreeSet<(Place, BlockId)>,
@@ -46,18 +46,19 @@ impl Ranked {
         }
     }
 
-    pub(super) fn given_up(&mut self, id: BlockId, hash: Option<u64>, kind: Kind, is_free: bool) {
+    #[inline(never)]
+    pub(super) fn given_up(&mut self, block: &Block, id: BlockId, is_free: bool, kind: Kind) {
         self.given_up_total += 1;
         if self.places.len() <= id as usize {
             self.places.resize(id as usize + 1, Place::default());
         }
         let turn = self.given_up_total;
         let place = &mut self.places[id as usize];
-        let rank = match (&self.rule, hash) {
-            (_, None) => 0,
+        let rank = match &self.rule {
+            _ if !block.named => 0,
             // Whoever of its users promised the most.
-            (Rule::Continuation(rule), Some(_)) => place.rank.max(rule.rank(turn, kind)),
-            (Rule::Belady(rule), Some(hash)) => rule.rank(hash),
+            Rule::Continuation(rule) => place.rank.max(rule.rank(turn, kind)),
+            Rule::Belady(rule) => rule.rank(block.hash),
         };
         *place = Place { rank, turn };
         if is_free {
@@ -65,10 +66,12 @@ impl Ranked {
         }
     }
 
+    #[inline(never)]
     pub(super) fn remove(&mut self, id: BlockId) {
         self.free.remove(&(self.places[id as usize], id));
     }
 
+    #[inline(never)]
     pub(super) fn take(&mut self, blocks: &[Block]) -> BlockId {
         self.refresh(blocks);
         let first = self.free.pop_first();

@@ -10,23 +10,58 @@ fn assert_near(what: &str, got_ms: f64, want_ms: f64, tolerance: f64) {
 
 #[test]
 fn a_cold_prompt_of_8192_tokens_takes_what_the_profiles_say() {
-    // The published profiles' own figures at this point; the fits are within their stated error.
-    let profiles = [
-        ("llama-3.1-70b-h100-tp8", 344.0, 0.02),
-        ("llama-3.1-70b-h100-tp4", 577.0, 0.08),
-        ("llama-3.1-70b-h100-tp8-fp8", 276.0, 0.05),
-        ("llama-3.1-70b-h200-tp8", 334.0, 0.02),
-        ("llama-3.1-70b-a100-tp8", 832.0, 0.07),
-        ("llama-3.1-8b-h100", 200.0, 0.07),
-    ];
-    for (name, want_ms, tolerance) in profiles {
-        let preset = Preset::by_name(name).unwrap();
+    for preset in Preset::ALL {
         let mut engine = Checked::new(preset);
         let events = engine.run_alone(unshared(1, 8192, 1));
         let ttft_ms = first_token_at(events, 1).unwrap().as_ms();
-        assert_near(name, ttft_ms - preset.overhead_ms, want_ms, tolerance);
+        let tolerance = (preset.fit.prefill_error_max_percent + 0.1) / 100.0;
+        assert!((0.01..0.16).contains(&tolerance), "{}: a fit of this kind is less or more off", preset.name);
+        assert_near(preset.name, ttft_ms - preset.overhead_ms, preset.fit.cold_8k_ms, tolerance);
     }
-    assert_eq!(profiles.len(), Preset::ALL.len());
+}
+
+#[test]
+fn what_a_preset_says_of_itself_agrees() {
+    let mut names = std::collections::BTreeSet::new();
+    for preset in Preset::ALL {
+        let name = preset.name;
+        assert!(names.insert(name), "{name} is there twice");
+        assert_eq!(Preset::by_name(name), Some(preset));
+        assert!(name.starts_with(&preset.model.to_lowercase().replace(' ', "-")), "{name}: {}", preset.model);
+        assert!(name.contains(&format!("-{}", preset.gpu.to_lowercase())), "{name}");
+        assert_eq!(name.contains(&format!("-tp{}", preset.gpus)), preset.gpus > 1, "{name}");
+        assert_eq!(name.ends_with("-fp8"), preset.weights == "fp8", "{name}");
+        assert!(preset.source.starts_with("AIConfigurator"), "{name}");
+        let fit = preset.fit;
+        assert!(fit.prefill_error_mean_percent < fit.prefill_error_max_percent, "{name}");
+        assert!(fit.decode_error_mean_percent < fit.decode_error_max_percent && fit.decode_error_max_percent < 17.0);
+        assert!(preset.kv_tokens > preset.context_tokens_max.min(100_000), "{name} holds less than a prompt");
+    }
+    assert_eq!(Preset::default().name, Preset::ALL[0].name);
+    assert_eq!(Preset::by_name("gpt"), None);
+}
+
+#[test]
+fn experts_are_read_as_tokens_use_them() {
+    let preset = Preset::by_name("qwen3-30b-a3b-h100").unwrap();
+    let step_ms = |decodes: u64| {
+        preset.step_ms(&StepWork { decodes, decode_context_tokens: 1024 * decodes, ..StepWork::default() })
+    };
+    // The profile's own figures at 1,024 tokens of context; a line through them would miss one by half.
+    for (decodes, want_ms) in [(1, 4.68), (8, 10.49), (32, 20.78), (64, 24.18)] {
+        assert_near("experts", step_ms(decodes), want_ms, 0.13);
+    }
+    // Prefill reads all of them anyway, so that decoding beside it pays for its own part only.
+    let mixed = StepWork {
+        decodes: 32,
+        decode_context_tokens: 32 * 1024,
+        chunks: 1,
+        chunk_tokens: 1024,
+        ..StepWork::default()
+    };
+    let alone = StepWork { chunks: 1, chunk_tokens: 1024, ..StepWork::default() };
+    let beside_ms = preset.step_ms(&mixed) - preset.step_ms(&alone);
+    assert!(beside_ms < step_ms(32) / 2.0, "{beside_ms}");
 }
 
 #[test]
@@ -65,10 +100,12 @@ fn a_decode_step_takes_what_the_formula_says() {
         ("llama-3.1-70b-h100-tp8", 1, 1000, 9.913_54),
         ("llama-3.1-70b-h100-tp8", 64, 8000, 18.588_08),
         ("llama-3.1-70b-h100-tp4", 64, 2000, 20.898_4),
-        ("llama-3.1-70b-h100-tp8-fp8", 128, 4000, 15.844_4),
+        ("llama-3.1-70b-h100-tp8-fp8", 128, 4000, 18.8916),
         ("llama-3.1-70b-h200-tp8", 256, 1000, 18.062_8),
         ("llama-3.1-70b-a100-tp8", 16, 16_000, 25.188_8),
         ("llama-3.1-8b-h100", 32, 4000, 12.122_0),
+        // And 17.99 x 32 / (32 + 15).
+        ("qwen3-30b-a3b-h100", 32, 2000, 19.5772),
     ];
     for (name, seqs, context, want_ms) in cases {
         let mut engine = Checked::new(Preset::by_name(name).unwrap());
@@ -201,4 +238,23 @@ fn presets_without_sense_still_make_an_engine_that_finishes() {
         let events = engine.run_until_idle();
         assert_eq!(finish_reason(events, 1), Some(FinishReason::Stop), "{value}");
     }
+}
+
+#[test]
+fn the_page_of_presets_says_what_they_say() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/calibrate.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected = Preset::ALL.map(|preset| {
+        let Preset { name, model, gpu, gpus, weights, kv_tokens, fit, .. } = preset;
+        format!(
+            "| `{name}` | {model} | {gpus} {gpu} | {weights} | {kv_tokens} | {:.0} ms | {:.1} %, {:.1} % | {:.1} %, {:.1} % |",
+            fit.cold_8k_ms,
+            fit.prefill_error_mean_percent,
+            fit.prefill_error_max_percent,
+            fit.decode_error_mean_percent,
+            fit.decode_error_max_percent,
+        )
+    });
+    assert_eq!(rows, expected);
 }
