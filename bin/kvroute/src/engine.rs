@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "simulated")]
     model: String,
     /// Model and hardware that are simulated.
-    #[arg(long, default_value = Preset::default().name, value_parser = preset, hide_possible_values = true)]
+    #[arg(long, default_value = Preset::default().name, value_parser = preset)]
     preset: Preset,
     /// Print the presets, with their sources and how far they are off, and exit.
     #[arg(long)]
@@ -83,10 +83,11 @@ pub(crate) fn preset_names() -> Vec<&'static str> {
     Preset::ALL.iter().map(|preset| preset.name).collect()
 }
 
-fn preset(name: &str) -> Result<Preset, String> {
+/// The preset of this name, or which there are.
+pub(crate) fn preset(name: &str) -> Result<Preset, String> {
     Preset::by_name(name).ok_or_else(|| {
         let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name).collect();
-        format!("the presets are {}; --list-presets says more", known.join(", "))
+        format!("the presets are {}; kvroute engine --list-presets says more", known.join(", "))
     })
 }
 

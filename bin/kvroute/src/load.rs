@@ -116,7 +116,7 @@ enum WorkloadName {
     MultiTurn,
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("a header is written `name: value`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
@@ -130,7 +130,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// The address without the `/v1` that OpenAI clients have at its end: requests bring their own path.
-fn base_url(text: &str) -> Result<String, String> {
+pub(crate) fn base_url(text: &str) -> Result<String, String> {
     let text = text.trim_end_matches('/');
     Ok(text.strip_suffix("/v1").unwrap_or(text).to_owned())
 }

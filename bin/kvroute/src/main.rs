@@ -1,6 +1,7 @@
 //! The `kvroute` command: one file a subcommand.
 
 mod analyze;
+mod calibrate;
 mod check;
 mod demo;
 mod engine;
@@ -47,6 +48,8 @@ enum Command {
     Replay(Box<replay::Args>),
     /// Which settings of a strategy to take for recorded traffic.
     Sweep(Box<sweep::Args>),
+    /// Fit a preset of the simulated engine to an engine that runs, by a dozen timed requests.
+    Calibrate(calibrate::Args),
     /// See the difference: seven simulated replicas, the same traffic through three strategies.
     Demo(demo::Args),
     /// Say whether prefix-aware routing pays on recorded traffic, and with which settings.
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
     let level = match &cli.command {
         // Their output is a report, which a log would tear apart.
         Command::Analyze(_)
+        | Command::Calibrate(_)
         | Command::Demo(_)
         | Command::Load(_)
         | Command::Replay(_)
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Engine(args) => engine::run(args),
         Command::Load(args) => load::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Analyze(args) => analyze::run(&args),

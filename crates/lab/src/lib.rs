@@ -8,6 +8,8 @@
 //! - [`report`] turns what was written down into the table and the JSON that users of vLLM's
 //!   benchmark know, and into a comparison of routing strategies.
 //!
+//! [`calibrate`] fits a preset of the engine model to an engine that is there.
+//!
 //! [`trace`] holds traffic that was recorded elsewhere; [`analyze`] tells what repeats in it and what to set.
 //!
 //! Nothing here judges the router by its own word: hits are what the engine reports in
@@ -16,6 +18,7 @@
 
 pub mod analyze;
 pub mod baselines;
+pub mod calibrate;
 mod hashing;
 pub mod load;
 pub mod replay;

@@ -17,6 +17,7 @@
 
 mod body;
 mod ceiling;
+mod distinct;
 mod multi_turn;
 pub(crate) mod order;
 mod shared_prefix;
@@ -28,6 +29,7 @@ use bytes::Bytes;
 
 pub use body::{BodyKind, BodyOptions, Route};
 pub use ceiling::{hit_ratio_affine, hit_ratio_random};
+pub use distinct::{DistinctPrompts, DistinctPromptsOptions};
 pub use multi_turn::{MultiTurn, MultiTurnOptions};
 pub use shared_prefix::{SharedPrefix, SharedPrefixOptions};
 

@@ -190,6 +190,7 @@ impl Pool {
     }
 
     /// Takes the name off a block without children.
+    #[inline]
     fn evict(&mut self, id: BlockId) {
         let block = &mut self.blocks[id as usize];
         debug_assert_eq!(block.child, NONE, "a parent goes before its child");

@@ -101,7 +101,7 @@ pub struct DecodeCost {
 impl DecodeCost {
     /// What a step costs however much context there is, in milliseconds.
     fn weights_ms(&self, seqs: u64) -> f64 {
-        if seqs == 0 {
+        if seqs == 0 || self.experts_ms == 0.0 {
             return self.base_ms;
         }
         let seqs = seqs as f64;
@@ -133,6 +133,30 @@ impl Preset {
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name == name)
+    }
+
+    /// How long a lone prompt of which nothing is cached takes to compute, in milliseconds, in chunks as the
+    /// engine makes them. Without [`overhead_ms`](Self::overhead_ms) and
+    /// [`prefill_scale`](Self::prefill_scale).
+    #[must_use]
+    pub fn cold_prefill_ms(&self, prompt_tokens: u32) -> f64 {
+        let unscaled = Self { prefill_scale: 1.0, ..*self };
+        let chunk = self.step_tokens_max.max(1) as usize;
+        let chunks = (0..u64::from(prompt_tokens)).step_by(chunk).map(|context| {
+            let new = (u64::from(prompt_tokens) - context).min(chunk as u64);
+            // What computes one token, its last, is a decode to the engine.
+            if new == 1 {
+                return StepWork { decodes: 1, decode_context_tokens: context, ..StepWork::default() };
+            }
+            StepWork {
+                chunks: 1,
+                chunk_tokens: new,
+                chunk_context_tokens: context,
+                chunk_token_pairs_doubled: new * (2 * context + new),
+                ..StepWork::default()
+            }
+        });
+        chunks.map(|work| unscaled.step_ms(&work)).sum()
     }
 
     /// How long a step with this work takes, in milliseconds.

@@ -31,6 +31,7 @@ pub(super) enum Purpose {
     Warmup = 5,
     Order = 6,
     Arrivals = 7,
+    Distinct = 8,
 }
 
 /// The random stream number `index` of a purpose.

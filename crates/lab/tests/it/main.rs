@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod analysis;
+mod calibration;
 mod load_loop;
 mod replay_traces;
 mod server;

@@ -73,6 +73,20 @@ fn a_later_chunk_pays_for_the_context_before_it() {
 }
 
 #[test]
+fn what_a_preset_says_of_a_lone_prompt_is_what_the_engine_takes() {
+    for preset in Preset::ALL {
+        for tokens in [1, 2, 16, 255, 4096, 8192, 8193, 8194, 30_000] {
+            let mut engine = Checked::new(Preset { overhead_ms: 3.0, ..preset });
+            let events = engine.run_alone(unshared(1, tokens, 1));
+            let ttft_ms = first_token_at(events, 1).unwrap().as_ms();
+            // Steps are whole microseconds.
+            let said_ms = preset.cold_prefill_ms(tokens) + 3.0;
+            assert!((ttft_ms - said_ms).abs() < 0.003, "{} {tokens}: {ttft_ms} {said_ms}", preset.name);
+        }
+    }
+}
+
+#[test]
 fn every_step_takes_time() {
     let mut preset = Preset { overhead_ms: 0.0, prefill_scale: 0.0, ..Preset::default() };
     preset.decode.base_ms = 0.0;
