@@ -1,7 +1,7 @@
 //! A million requests over 64 replicas: how long a replay of a large fleet takes.
 //!
 //! Not a published table. Prefixes of 2,048 tokens, twenty uses each, questions of 256 tokens, answers of 64 to 128, a
-//! request every 2.5 ms: about half of what the fleet can do.
+//! request every 2.5 ms.
 
 use kvroute_core::moment::Entropy;
 use kvroute_engine::model::Preset;
