@@ -16,6 +16,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::runtime::Builder;
 use tracing_subscriber::EnvFilter;
 
 /// Why it is not the system's: docs/decisions/0010-mimalloc.md.
@@ -155,9 +156,11 @@ macro_rules! print {
     }};
 }
 
-/// A runtime with all cores.
+/// A runtime with all cores. With one there is nobody to hand work to, and nothing need be shared for it.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+    let has_one = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+    let mut builder = if has_one { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build()
 }
 
 #[cfg(test)]

@@ -350,10 +350,10 @@ impl Relay {
         if self.framing == Framing::EventStream {
             return Some(Frame::data(self.framed(&piece)));
         }
-        for &byte in &piece[piece.len().saturating_sub(self.tail.len())..] {
-            self.tail.rotate_left(1);
-            self.tail[3] = byte;
-        }
+        let (_, end) = piece.split_at(piece.len().saturating_sub(self.tail.len()));
+        let kept = self.tail.len() - end.len();
+        self.tail.rotate_right(kept);
+        self.tail[kept..].copy_from_slice(end);
         Some(Frame::data(piece))
     }
 
