@@ -200,8 +200,9 @@ impl<'a> Reader<'a> {
         if scope != 0 {
             prompt.chain.scope(scope);
         }
-        let tokens = u32::try_from(cutter.bytes.div_ceil(BYTES_PER_TOKEN)).map_err(|_| "its prompt is too long")?;
-        Ok((tokens, cutter.names, Some(prompt)))
+        let (tokens, names) = cutter.finish();
+        let tokens = u32::try_from(tokens).map_err(|_| "its prompt is too long")?;
+        Ok((tokens, names, Some(prompt)))
     }
 }
 
@@ -237,5 +238,14 @@ impl Cutter {
         let blocks = piece.chunks_exact(Self::BLOCK_BYTES);
         self.rest.extend_from_slice(blocks.remainder());
         self.names.extend(blocks.map(|block| hash::bytes(block, 0)));
+    }
+
+    /// Tokens, and names of the blocks that they fill. The last token may have fewer bytes than the others; the block that
+    /// it fills is full all the same.
+    fn finish(mut self) -> (u64, Vec<u64>) {
+        if self.rest.len().div_ceil(BYTES_PER_TOKEN as usize) == BLOCK_TOKENS as usize {
+            self.names.push(hash::bytes(&self.rest, 0));
+        }
+        (self.bytes.div_ceil(BYTES_PER_TOKEN), self.names)
     }
 }

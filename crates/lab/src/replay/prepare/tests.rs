@@ -77,6 +77,15 @@ fn where_a_text_is_cut_into_segments_does_not_change_how_its_blocks_are_cut() {
 }
 
 #[test]
+fn every_block_that_the_tokens_of_a_text_fill_has_a_name_whatever_the_length() {
+    for bytes in 1..200 {
+        let jobs = prepare([text(&[("", &"x".repeat(bytes))])], &options(&[])).unwrap();
+        let job = &jobs.list[0];
+        assert_eq!(job.blocks.len(), (job.input_tokens / jobs.block_tokens) as usize, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn an_answer_that_the_next_prompt_quotes_has_its_blocks() {
     let turn = |ids: &[u64], tokens| Record { session: Some(Arc::from("s")), ..blocks(ids, tokens) };
     let jobs = prepare([turn(&[1, 2], 1_024), turn(&[1, 2, 3, 4], 2_048), blocks(&[1, 2, 3, 4], 2_048)], &options(&[]))
