@@ -123,6 +123,21 @@ fn a_replay_begins_with_its_verdict_and_says_where_another_router_is_faster() {
 }
 
 #[test]
+fn of_strategies_that_are_as_good_at_the_90th_percentile_the_one_with_the_lower_median_is_named() {
+    let mut json = crate::report::saved_sample::sample();
+    let strategies = json["strategies"].as_array_mut().unwrap();
+    let mut rival = strategies[1].clone();
+    rival["name"] = "least_outstanding".into();
+    rival["rule"] = "least_outstanding".into();
+    rival["metrics"]["p90_ttft_ms"] = 1890.0.into();
+    rival["metrics"]["median_ttft_ms"] = 1400.0.into();
+    strategies.push(rival);
+    let json = json.to_string();
+    let page = replay_html(&crate::report::saved::SavedReplay::read(&json).unwrap(), &json);
+    assert!(page.contains("<h1>prefix_aware has a P90 TTFT"));
+}
+
+#[test]
 fn a_fleet_without_events_and_a_replay_without_a_price_have_no_charts_of_these() {
     let mut json = crate::report::saved_sample::sample();
     json["gpu_hour_usd"] = serde_json::Value::Null;
