@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use kvroute_lab::replay::matrix::Matrix;
 use kvroute_lab::replay::{Condition, Contender, Price, Report, compare};
 use kvroute_lab::report::html::replay_html;
 use kvroute_lab::report::saved::SavedReplay;
@@ -23,12 +24,17 @@ use crate::{Failure, print, say};
     kvroute replay agents.jsonl --sessions --strategies all --seeds 5\n  \
     kvroute replay trace.jsonl --event 600s:add=1 --event 20m:restart=r3 --cold-start 90s\n  \
     kvroute replay --preset aws-8k\n  \
+    kvroute replay --matrix\n  \
     kvroute replay trace.jsonl --fail-if 'prefix_aware.p90_ttft_ms > 500'\n\n\
     Engines are modelled and times are simulated; decisions are the gateway's own.")]
 pub(crate) struct Args {
     /// What is compared, against the first: names with settings, or core, baselines, all [default: core].
     #[arg(long, value_name = "LIST", value_parser = contenders)]
     strategies: Option<Strategies>,
+    /// How the gain of prefix_aware depends on model, prompt, reuse and answer, instead of a trace: fleets of --replicas, with
+    /// --seed.
+    #[arg(long, conflicts_with_all = ["paths", "preset", "strategies"])]
+    matrix: bool,
     #[command(flatten)]
     scene: scene::Args,
 
@@ -65,6 +71,9 @@ fn contenders(text: &str) -> Result<Strategies, String> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let started = Instant::now();
+    if args.matrix {
+        return matrix(args, started);
+    }
     let strategies = args.strategies.as_ref().map(|strategies| strategies.0.as_slice());
     let Scene { question, cases, source } = args.scene.scene(strategies, |_| Vec::new(), &args.metric_percentiles)?;
     let bar = Watch::new("replay");
@@ -76,6 +85,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     tell(args, &report)?;
     took(started);
     check(args, &report)
+}
+
+fn matrix(args: &Args, started: Instant) -> Result<(), Failure> {
+    let bar = Watch::new("matrix");
+    let threads = args.scene.threads();
+    let told = |done, total| bar.show(done as u64, total as u64);
+    let matrix = Matrix::simulate(args.scene.replicas(), args.scene.seed(), threads, &told)?;
+    bar.clear();
+    print!("{}", matrix.to_string().trim_end());
+    took(started);
+    Ok(())
 }
 
 /// Says how long it took, if that was long.

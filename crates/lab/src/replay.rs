@@ -11,6 +11,7 @@ mod comparison;
 mod contender;
 mod fleet;
 mod job;
+pub mod matrix;
 mod measures;
 mod outcome;
 mod pacing;

@@ -126,6 +126,21 @@ fn time(text: &str) -> Result<u64, String> {
 }
 
 impl Args {
+    /// Replicas of a fleet of equals.
+    pub(crate) fn replicas(&self) -> u32 {
+        self.replicas
+    }
+
+    /// The first seed.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Simulations at a time.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
     /// Reads the trace, or makes the traffic, and puts the question.
     ///
     /// `strategies` are what is compared unless a table says otherwise; `lengths` are further prefix lengths that keys
@@ -289,7 +304,7 @@ fn question(
         setting,
         percentiles,
         goodput: args.goodput,
-        threads: args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+        threads: args.threads(),
     })
 }
 

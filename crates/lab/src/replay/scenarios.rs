@@ -12,6 +12,7 @@ mod names;
 
 use std::sync::Arc;
 
+pub(super) use self::names::{Purpose, Text, name};
 use super::comparison::Case;
 use super::prepare::{PrepareOptions, Unusable, prepare};
 use super::sim::Setting;

@@ -3,8 +3,8 @@
 //! Charts are SVG written here, each with a title, a description and its numbers as a table. The data lies in the file
 //! as JSON. A strict content security policy keeps even a wrongly escaped name from doing anything.
 //!
-//! - [`page`]: the order of a report, and its frame.
-//! - [`figure`]: a chart with its question, legend and table.
+//! - `page`: the order of a report, and its frame.
+//! - `figure`: a chart with its question, legend and table.
 //! - `svg`, `scale`, `axes`: what charts are drawn with.
 //! - `lines`, `bars`, `blocks`: kinds of charts.
 //! - `plot`: the charts of a report, one file each.
