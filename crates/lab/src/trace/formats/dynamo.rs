@@ -72,12 +72,12 @@ impl Dynamo {
     }
 
     fn content(&mut self, replay: Option<Replay>, input: Option<u32>) -> Result<Content, String> {
-        let Some(Replay { trace_block_size, input_length, input_sequence_hashes: Some(names) }) = replay else {
+        let Some(Replay { trace_block_size, input_sequence_hashes: Some(names), .. }) = replay else {
             return Ok(Content::Unknown);
         };
         let size = self.block_tokens.or(trace_block_size.map(|tokens| tokens.0)).filter(|&size| size > 0);
         let size = size.ok_or("hashes without trace_block_size (--block-tokens)")?;
-        let input = input_length.map(|tokens| tokens.0).or(input).ok_or("hashes without a length")?;
+        let input = input.ok_or("hashes without a length")?;
         self.fit.check(names.len(), size, input)?;
         Ok(Content::Blocks(Blocks { ids: scoped(&names, None), tokens: size }))
     }
@@ -89,7 +89,8 @@ impl ReadRow for Dynamo {
         let event = row.event.unwrap_or(row.bare);
         let Some(request) = event.request else { return Ok(()) };
         let inside = request.replay.as_ref().and_then(|replay| replay.input_length);
-        let Some(input) = request.input_tokens.or(inside) else { return Ok(()) };
+        // The hashes are of the replay's length; where the two differ, the blocks must still fit the record.
+        let Some(input) = inside.or(request.input_tokens) else { return Ok(()) };
         let content = self.content(request.replay, Some(input.0))?;
         let received = request.request_received_ms.and_then(|time| self.times.ms(time));
         let ended = event.event_time_unix_ms.and_then(|time| self.times.ms(time));
@@ -116,5 +117,26 @@ impl ReadRow for Dynamo {
 
     fn assumptions(&self) -> Vec<String> {
         self.fit.sentence().into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by fuzzing.
+    #[test]
+    fn a_prompt_is_as_long_as_its_hashes_say_where_two_lengths_differ() {
+        let row = |lengths: &str| {
+            let replay = r#""trace_block_size":32,"input_sequence_hashes":[11,22,33]"#;
+            let row = format!(r#"{{"schema":"dynamo.request.trace.v1","request":{{{lengths},{replay}}}}}}}"#);
+            let mut out = Vec::new();
+            Dynamo::new(&Given::default())
+                .read(row.as_bytes(), &mut out)
+                .map(|()| out.pop().and_then(|r| r.input_tokens))
+        };
+        assert_eq!(row(r#""input_tokens":45,"replay":{"input_length":96"#), Ok(Some(96)));
+        assert_eq!(row(r#""input_tokens":96,"replay":{"input_length":96"#), Ok(Some(96)));
+        assert!(row(r#""input_tokens":96,"replay":{"input_length":45"#).is_err());
     }
 }
