@@ -54,10 +54,7 @@ pub fn route(
     let Moment { now_us, mut entropy } = moment;
     let holders = holders(endpoint, facts);
     let needs = needs_of(endpoint, facts, holders.as_deref(), has_path)?;
-    let index = match attempts.variant {
-        Some(index) => index,
-        None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
-    };
+    let index = index_of(endpoint, facts, needs, attempts, now_us, &mut entropy)?;
     let variant = &endpoint.variants[index];
     let key = key_of(variant, index, facts);
     let home = key.and_then(|key| variant.home_of(key));
@@ -93,10 +90,7 @@ pub fn route_by(
     let Moment { now_us, mut entropy } = moment;
     let holders = holders(endpoint, facts);
     let needs = needs_of(endpoint, facts, holders.as_deref(), has_path)?;
-    let index = match attempts.variant {
-        Some(index) => index,
-        None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
-    };
+    let index = index_of(endpoint, facts, needs, attempts, now_us, &mut entropy)?;
     let variant = &endpoint.variants[index];
 
     let turn = variant.turn.lock();
@@ -128,10 +122,7 @@ pub fn explain(
     let Moment { now_us, mut entropy } = moment;
     let holders = holders(endpoint, facts);
     let needs = needs_of(endpoint, facts, holders.as_deref(), has_path)?;
-    let index = match attempts.variant {
-        Some(index) => index,
-        None => variant_of(endpoint, facts, needs, now_us, &mut entropy)?,
-    };
+    let index = index_of(endpoint, facts, needs, attempts, now_us, &mut entropy)?;
     let variant = &endpoint.variants[index];
     let mut candidates = filter::candidates(variant, needs, attempts.tried, now_us);
     if let Some(key) = key_of(variant, index, facts) {
@@ -165,6 +156,18 @@ fn needs_of<'a>(
     let keeper = facts.pinned.filter(|_| needs.component.is_none());
     let component = needs.component.or_else(|| endpoint.component_of(keeper?));
     Ok(Needs { component, has_path, ..needs })
+}
+
+/// The variant that a request goes to: the one it was given before, or one that is drawn.
+fn index_of(
+    endpoint: &Endpoint,
+    facts: &RequestFacts,
+    needs: Needs<'_>,
+    attempts: Attempts<'_>,
+    now_us: u64,
+    entropy: &mut Entropy,
+) -> Result<usize, NoRoute> {
+    attempts.variant.map_or_else(|| variant_of(endpoint, facts, needs, now_us, entropy), Ok)
 }
 
 /// What the strategy places the request by, if it uses a key.

@@ -8,7 +8,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kvroute_core::moment::Entropy;
 use kvroute_core::routing::Strategy;
 use kvroute_engine::model::Preset;
 
@@ -17,11 +16,10 @@ use super::contender::Contender;
 use super::fleet::FleetSpec;
 use super::pacing::Pacing;
 use super::prepare::{PrepareOptions, prepare};
-use super::scenarios::{Purpose, Text, name};
+use super::scenarios::Shared;
 use super::sim::Setting;
 use super::warmup::Cut;
 use crate::InvalidOption;
-use crate::workload::order;
 
 /// The models: a small one, a large one, and one of many experts.
 pub const ENGINES: [&str; 3] = ["llama-3.1-8b-h100", "llama-3.1-70b-h100-tp8", "qwen3-235b-a22b-h100-tp4-fp8"];
@@ -152,18 +150,18 @@ fn key_tokens(prefix_tokens: u32) -> u32 {
 
 fn case(seed: u64, prefix_tokens: u32, uses: f64, answer_tokens: u32) -> Result<Case, InvalidOption> {
     let prefixes = (f64::from(REQUESTS) / uses) as u32;
-    let mut entropy = Entropy::new(seed);
-    // About the requests between two uses of a prefix, as in the published tables.
-    let live = (prefixes / 8).max(1);
-    let order = order::windowed_by(&order::even_uses(prefixes, uses), live, |bound| entropy.below(bound));
-    let records = order.into_iter().zip(0..).map(|(prefix, n)| {
-        let mut text = Text::default();
-        text.push(name(seed, Purpose::Prefix, prefix.into()), prefix_tokens);
-        text.push(name(seed, Purpose::Question, n), QUESTION_TOKENS);
-        text.request(answer_tokens)
-    });
+    let shared = Shared {
+        prefixes,
+        uses,
+        // About the requests between two uses of a prefix, as in the published tables.
+        live: (prefixes / 8).max(1),
+        prefix_tokens,
+        question_tokens: QUESTION_TOKENS,
+        answer_tokens: (answer_tokens, answer_tokens),
+    };
     let options = PrepareOptions { prefix_lengths: vec![key_tokens(prefix_tokens)], seed, ..PrepareOptions::default() };
-    let jobs = prepare(records, &options).map_err(|error| InvalidOption::new("matrix", error.to_string()))?;
+    let jobs =
+        prepare(shared.records(seed), &options).map_err(|error| InvalidOption::new("matrix", error.to_string()))?;
     Ok(Case { seed, jobs: Arc::new(jobs) })
 }
 

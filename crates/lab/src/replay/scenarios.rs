@@ -9,10 +9,11 @@ mod aws_chat;
 mod llm_d_37;
 mod million;
 mod names;
+mod shared;
 
 use std::sync::Arc;
 
-pub(super) use self::names::{Purpose, Text, name};
+pub(super) use self::shared::Shared;
 use super::comparison::Case;
 use super::prepare::{PrepareOptions, Unusable, prepare};
 use super::sim::Setting;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::detect::Look;
+
 /// The columns of a file.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
@@ -15,8 +17,11 @@ impl Columns {
         Self { places }
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.places.contains_key(name)
+    /// Whether a line names all of these.
+    pub(super) fn are_named(look: &Look<'_>, names: [&str; 3]) -> bool {
+        let Look::Text(line) = look else { return false };
+        let columns = Self::of(line);
+        names.into_iter().all(|name| columns.places.contains_key(name))
     }
 
     pub(super) fn is_empty(&self) -> bool {

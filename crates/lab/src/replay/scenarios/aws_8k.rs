@@ -6,13 +6,11 @@
 //! on eight H100. The fixed overhead is fitted: with it the cached median takes the place among the others that the
 //! published percentages give it.
 
-use kvroute_core::moment::Entropy;
 use kvroute_engine::model::Preset;
 
-use super::names::{Purpose, Text, between, name};
+use super::shared::Shared;
 use super::{Records, Scenario};
 use crate::replay::{Cut, FleetSpec, Pacing, Setting};
-use crate::workload::order;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "aws-8k",
@@ -51,14 +49,13 @@ fn setting() -> Setting {
 }
 
 fn records(seed: u64) -> Records {
-    let uses = order::even_uses(PREFIXES, USES);
-    let mut entropy = Entropy::new(seed);
-    let order = order::windowed_by(&uses, LIVE, |bound| entropy.below(bound));
-    Box::new(order.into_iter().zip(0..).map(move |(prefix, n)| {
-        let mut text = Text::default();
-        text.push(name(seed, Purpose::Prefix, prefix.into()), PREFIX_TOKENS);
-        text.push(name(seed, Purpose::Question, n), QUESTION_TOKENS);
-        let mut draw = Entropy::new(name(seed, Purpose::Answer, n));
-        text.request(between(&mut draw, ANSWER_TOKENS.0, ANSWER_TOKENS.1))
-    }))
+    let shared = Shared {
+        prefixes: PREFIXES,
+        uses: USES,
+        live: LIVE,
+        prefix_tokens: PREFIX_TOKENS,
+        question_tokens: QUESTION_TOKENS,
+        answer_tokens: ANSWER_TOKENS,
+    };
+    shared.records(seed)
 }

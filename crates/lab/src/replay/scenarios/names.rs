@@ -7,11 +7,11 @@ use kvroute_core::{hash, moment::Entropy};
 use crate::trace::{Blocks, Content, Record};
 
 /// Tokens a block.
-pub(in crate::replay) const BLOCK_TOKENS: u32 = 64;
+pub(super) const BLOCK_TOKENS: u32 = 64;
 
 /// A prompt as it grows: each piece of text begins where the one before ends, on no grid.
 #[derive(Clone, Default)]
-pub(in crate::replay) struct Text {
+pub(super) struct Text {
     /// Names of all full blocks, and what is in the started one.
     blocks: Vec<u64>,
     started: u64,
@@ -20,7 +20,7 @@ pub(in crate::replay) struct Text {
 
 impl Text {
     /// Appends `tokens` tokens of the text called `name`.
-    pub(in crate::replay) fn push(&mut self, name: u64, tokens: u32) {
+    pub(super) fn push(&mut self, name: u64, tokens: u32) {
         let mut taken = 0;
         while taken < tokens {
             let room = BLOCK_TOKENS - self.tokens % BLOCK_TOKENS;
@@ -36,7 +36,7 @@ impl Text {
     }
 
     /// A request with this prompt.
-    pub(in crate::replay) fn request(&self, output_tokens: u32) -> Record {
+    pub(super) fn request(&self, output_tokens: u32) -> Record {
         let rest = (!self.tokens.is_multiple_of(BLOCK_TOKENS)).then_some(self.started);
         let ids: Arc<[u64]> = self.blocks.iter().copied().chain(rest).collect();
         Record {
@@ -49,20 +49,20 @@ impl Text {
 }
 
 /// A whole number from `low` to `high`, both included.
-pub(in crate::replay) fn between(entropy: &mut Entropy, low: u32, high: u32) -> u32 {
+pub(super) fn between(entropy: &mut Entropy, low: u32, high: u32) -> u32 {
     low + entropy.below(high - low + 1)
 }
 
 /// What a text is for; texts of different purposes share nothing.
 #[derive(Clone, Copy)]
-pub(in crate::replay) enum Purpose {
+pub(super) enum Purpose {
     Prefix = 1,
     Question = 2,
     Answer = 3,
 }
 
 /// The name of a text.
-pub(in crate::replay) fn name(seed: u64, purpose: Purpose, index: u64) -> u64 {
+pub(super) fn name(seed: u64, purpose: Purpose, index: u64) -> u64 {
     hash::mix(hash::mix(seed, purpose as u64), index)
 }
 

@@ -11,9 +11,7 @@ const INPUT: &str = "contexttokens";
 const OUTPUT: &str = "generatedtokens";
 
 pub(super) fn recognises(look: &Look<'_>) -> bool {
-    let Look::Text(line) = look else { return false };
-    let columns = Columns::of(line);
-    columns.has(TIME) && columns.has(INPUT) && columns.has(OUTPUT)
+    Columns::are_named(look, [TIME, INPUT, OUTPUT])
 }
 
 /// Reads such rows.

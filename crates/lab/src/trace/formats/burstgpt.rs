@@ -12,9 +12,7 @@ const INPUT: &str = "request tokens";
 const OUTPUT: &str = "response tokens";
 
 pub(super) fn recognises(look: &Look<'_>) -> bool {
-    let Look::Text(line) = look else { return false };
-    let columns = Columns::of(line);
-    columns.has(TIME) && columns.has(INPUT) && columns.has(OUTPUT)
+    Columns::are_named(look, [TIME, INPUT, OUTPUT])
 }
 
 /// Reads such rows.
